@@ -1,0 +1,51 @@
+"""The domain protocol: the few things that differ between coding, browsing and assisting."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .env.sandbox import Env, Sandbox, Spec
+from .harness.harness import Harness
+from .policy.policy import Policy
+from .task import Split, Task
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What grading says. `reward` in [0, 1]; `solved` decides the outcome; `details` is JSON for the record."""
+
+    reward: float
+    solved: bool
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Domain(Protocol):
+    """A recipe's behaviour. Built from its own config (`recipes/<name>/__init__.py: Config, Domain`)."""
+
+    name: str
+
+    def tasks(self, split: Split) -> Iterator[Task]:
+        """All tasks of a split, in a fixed order."""
+        ...
+
+    def harness(self, task: Task) -> Harness: ...
+
+    def spec(self, task: Task) -> Spec:
+        """What the agent's sandbox is made from."""
+        ...
+
+    def prepare(self, task: Task, sandbox: Sandbox) -> None:
+        """Last touches inside the fresh sandbox, before the agent sees it."""
+        ...
+
+    def export(self, task: Task, sandbox: Sandbox) -> str:
+        """What the agent leaves and the grader looks at (for swe: the diff)."""
+        ...
+
+    def grade(self, task: Task, artifact: str, env: Env) -> Grade:
+        """Judge the artifact, in a fresh sandbox. Raises `GradeError` if it cannot be judged."""
+        ...
+
+    def script(self, task: Task, *, seed: int, error_rate: float) -> Policy:
+        """A scripted policy that solves the task through the harness; errs with the given rate, by the seed."""
+        ...

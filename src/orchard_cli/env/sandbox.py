@@ -1,0 +1,132 @@
+"""The sandbox protocol: what every back end offers, and the words for how a command ended.
+
+Implemented by `env/local` (and later container, k8s, remote). Commands run at most once; an infrastructure
+failure raises `SandboxError`, whatever the command itself did is an `ExecResult`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+Reason = Literal["exited", "signaled", "timeout", "oom", "pid_limit", "disk_quota", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A host path shown read-only inside the sandbox."""
+
+    source: Path
+    target: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Resource limits of one sandbox. 0 means no limit of our own."""
+
+    memory_mb: int = 1024
+    pids: int = 256
+    cpus: float = 0.0
+    disk_mb: int = 1024
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a sandbox is made from.
+
+    `image` names the read-only root (`host`: this machine's system directories and nothing private).
+    `tree` is a host directory that appears at `workdir`, copy-on-write: the directory itself never changes
+    and may be shared by any number of sandboxes.
+    """
+
+    tree: Path | None = None
+    workdir: str = "/workspace"
+    image: str = "host"
+    binds: tuple[Bind, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = Limits()
+    network: Literal["none", "open"] = "none"
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """How one command ended. `stdout` and `stderr` keep head and tail when they exceed the cap."""
+
+    exit_code: int | None  # None unless reason is `exited`
+    reason: Reason
+    stdout: bytes
+    stderr: bytes
+    signal: int | None = None
+    wall_s: float = 0.0
+    stdout_bytes: int = 0  # seen, also what was cut
+    stderr_bytes: int = 0
+    left_running: tuple[int, ...] = ()  # pids inside the sandbox that the command left behind
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0
+
+    @property
+    def truncated_bytes(self) -> int:
+        return self.stdout_bytes + self.stderr_bytes - len(self.stdout) - len(self.stderr)
+
+
+class Sandbox(Protocol):
+    """One isolated place. Methods raise `SandboxError` for infrastructure faults and bad arguments alike."""
+
+    id: str
+    workdir: str
+
+    def exec(
+        self,
+        command: str | Sequence[str],  # a bash script, or argv
+        *,
+        timeout_s: float = 60.0,
+        cwd: str | None = None,  # default workdir; a missing directory is an error
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        max_bytes: int = 1_048_576,  # kept per stream, half head and half tail
+        merge: bool = False,  # stderr into stdout, in order
+    ) -> ExecResult:
+        """Run one command in a session of its own; return when its leader ends (never waits for EOF)."""
+        ...
+
+    def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes: ...
+
+    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None: ...
+
+    def list(self, path: str = ".") -> tuple[str, ...]:
+        """Names below a directory, sorted; directories end in `/`."""
+        ...
+
+    def diff(self) -> str:
+        """All changes under `workdir` since the sandbox was made, as a git-style unified diff (a/ b/)."""
+        ...
+
+    def patch(self, diff: str) -> None:
+        """Apply a unified diff at `workdir`; raises `SandboxError(code="patch_failed")` and changes nothing."""
+        ...
+
+    def fork(self) -> "Sandbox":
+        """A new sandbox whose files are a copy of this one's at this point; processes are not copied."""
+        ...
+
+    def close(self) -> None:
+        """Kill everything inside and remove every trace. Idempotent."""
+        ...
+
+    def __enter__(self) -> "Sandbox": ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Env(Protocol):
+    """A place that opens sandboxes."""
+
+    def open(self, spec: Spec) -> Sandbox: ...
+
+    def describe(self) -> dict[str, object]:
+        """What was proven at start: tier, network, cgroup version, limits in force, weaker fallbacks."""
+        ...
+
+    def close(self) -> None: ...

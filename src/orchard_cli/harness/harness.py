@@ -1,0 +1,36 @@
+"""The harness protocol: (task, sandbox, policy) → what happened."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..env.sandbox import Sandbox
+from ..policy.policy import Policy, Sampling
+from ..task import Task
+from ..trajectory import Ledger, Message, Step, Usage
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What a harness leaves: the part of a trajectory that is known before grading."""
+
+    messages: tuple[Message, ...]
+    steps: tuple[Step, ...]
+    ledgers: tuple[Ledger, ...]
+    usage: Usage
+    stop: str  # submitted | step_limit | time_limit | token_limit | format_errors
+
+
+class Harness(Protocol):
+    name: str
+
+    def run(
+        self,
+        task: Task,
+        sandbox: Sandbox,
+        policy: Policy,
+        sampling: Sampling,
+        *,
+        resume: Transcript | None = None,
+    ) -> Transcript:
+        """Let the policy act until it submits or a limit cuts it. `resume` continues a transcript (branching)."""
+        ...

@@ -1,0 +1,322 @@
+"""Every setting of the engine, on one page: type, default, one line of meaning. YAML files only choose.
+
+Plain dataclasses, no configuration library. A component gets its own slice; only `stages/` sees the whole.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Model:
+    """The policy that we train."""
+
+    kind: str = "tiny"
+    """tiny: built offline, random weights; hf: a transformers checkpoint."""
+    path: str = ""
+    """Checkpoint directory or hub name (hf)."""
+    hidden: int = 192
+    """Width of the residual stream (tiny)."""
+    layers: int = 4
+    """Transformer layers (tiny)."""
+    heads: int = 4
+    """Attention heads (tiny)."""
+    ffn: int = 512
+    """Width of the feed-forward layer (tiny)."""
+    vocab: int = 1024
+    """Largest vocabulary of the tokenizer that is trained on the distilled text (tiny)."""
+    dtype: str = "bfloat16"
+    """Number format of weights while sampling; training keeps float32 masters."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+    threads: int = 0
+    """CPU threads for tensor work; 0: as many as there are cores."""
+
+
+@dataclass
+class Teacher:
+    """Whom we distil from, and who judges for `credit=teacher`."""
+
+    kind: str = "scripted"
+    """scripted: the domain's own; http: an OpenAI-compatible endpoint; hf: a transformers checkpoint."""
+    model: str = ""
+    """Model name sent to the endpoint (http) or checkpoint (hf)."""
+    base_url: str = ""
+    """Endpoint, with /v1 (http)."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """Name of the environment variable that holds the key (http); the key itself is never stored."""
+    error_rate: float = 0.3
+    """Share of attempts in which the scripted teacher goes wrong (scripted)."""
+    temperature: float = 0.7
+    """Sampling temperature (http, hf)."""
+    top_p: float = 1.0
+    """Nucleus sampling mass (http, hf)."""
+    timeout_s: float = 120.0
+    """Seconds for one reply (http)."""
+    retries: int = 4
+    """Tries again on 408, 409, 429, 5xx and lost connections (http)."""
+    price_in: float = 0.0
+    """US dollars for a million prompt tokens (http)."""
+    price_out: float = 0.0
+    """US dollars for a million completion tokens (http)."""
+
+
+@dataclass
+class Env:
+    """Where sandboxes run."""
+
+    kind: str = "local"
+    """local: bubblewrap on this machine."""
+    isolation: str = "auto"
+    """auto or bwrap: namespaces, proven at start; process: none at all, only when asked for by name."""
+    network: str = "none"
+    """none, or open."""
+    concurrency: int = 0
+    """Attempts at once; 0: four for each core."""
+    memory_mb: int = 1024
+    """Memory of one sandbox, MiB."""
+    pids: int = 256
+    """Processes in one sandbox."""
+    cpus: float = 0.0
+    """CPU cores of one sandbox; 0: no limit."""
+    disk_mb: int = 1024
+    """Bytes that one sandbox may write, MiB."""
+
+
+@dataclass
+class Harness:
+    """The loop between policy and sandbox."""
+
+    kind: str = "mini"
+    """mini: one bash tool, one action a turn."""
+    format: str = "fence"
+    """fence: a fenced command in the text; tool: native tool calls."""
+    prompt: str = "compact"
+    """Which prompt files the domain uses: compact (small models) or full."""
+    max_steps: int = 8
+    """Turns of one attempt."""
+    max_time_s: float = 600.0
+    """Wall-clock seconds of one attempt."""
+    exec_timeout_s: float = 60.0
+    """Seconds for one command."""
+    max_tokens: int = 256
+    """Tokens of one reply."""
+    max_context: int = 4096
+    """Prompt and reply together, in tokens."""
+    observation_chars: int = 10000
+    """Longer output is cut to its first and last halves."""
+    format_errors: int = 3
+    """Unparsable replies in a row that end the attempt."""
+
+
+@dataclass
+class Tasks:
+    """Which problems. `kind` is one of the domain's own."""
+
+    kind: str = ""
+    """Name of the task set."""
+    path: str = ""
+    """A JSONL, JSON or Parquet file of tasks."""
+    limit: int = 0
+    """At most so many of each split; 0: all."""
+    train: int = 0
+    """Tasks to generate for training (generated sets)."""
+    eval: int = 0
+    """Tasks to generate for evaluation (generated sets)."""
+    only: list[str] = field(default_factory=list)
+    """Only these ids."""
+
+
+@dataclass
+class Domain:
+    """Base of a domain's own settings; each domain adds its fields in `recipes/<domain>/__init__.py`."""
+
+
+@dataclass
+class Distill:
+    """Let the teacher act and keep what happened."""
+
+    attempts: int = 2
+    """Attempts at each task."""
+    max_infra_rate: float = 0.2
+    """Stop the run when more than this share of attempts ended in an infrastructure or verifier error."""
+    infra_retries: int = 2
+    """Draws again for an attempt that ended so."""
+
+    def __post_init__(self) -> None:
+        _at_least("distill.attempts", self.attempts, 1)
+        _share("distill.max_infra_rate", self.max_infra_rate)
+
+
+@dataclass
+class Credit:
+    """Where unresolved attempts made progress."""
+
+    kind: str = "branch"
+    """teacher: a model judges key steps; branch: measured by forking and finishing; none: no credit."""
+    epsilon: float = 0.05
+    """Least rise of the value that counts (paper eq. 2)."""
+    rule: str = "interval"
+    """step: the paper's rule, each step must rise by epsilon; interval: the rise between two anchors must."""
+    samples: int = 2
+    """Finishes for each anchor (branch)."""
+    anchors: int = 4
+    """At most so many key steps (branch)."""
+    limit: int = 0
+    """At most so many unresolved attempts; 0: all."""
+
+    def __post_init__(self) -> None:
+        _at_least("credit.samples", self.samples, 1)
+        _at_least("credit.anchors", self.anchors, 2)
+
+
+@dataclass
+class Sft:
+    """Learn from resolved attempts, and from rising segments of unresolved ones."""
+
+    unresolved: str = "rise"
+    """rise: only rising segments; none: leave out; full: all of it (for comparison)."""
+    tokens: int = 2_000_000
+    """Training budget in tokens, observations included."""
+    batch_tokens: int = 4096
+    """Tokens of one optimiser step."""
+    max_length: int = 4096
+    """Longer examples are dropped, counted."""
+    optimizer: str = "muon"
+    """muon: for matrices, with AdamW for the rest; adamw: for all."""
+    lr: float = 2e-3
+    """Peak rate of AdamW."""
+    muon_lr: float = 2e-2
+    """Peak rate of Muon."""
+    warmup: float = 0.04
+    """Share of steps that warm up; then cosine."""
+    min_lr: float = 0.1
+    """Last rate as a share of the peak."""
+    weight_decay: float = 0.05
+    """Decoupled weight decay."""
+    grad_clip: float = 1.0
+    """Largest gradient norm."""
+
+    def __post_init__(self) -> None:
+        _at_least("sft.tokens", self.tokens, 1)
+
+
+@dataclass
+class Group:
+    """Balanced Adaptive Rollout: how attempts at one task are gathered (paper Alg. 1)."""
+
+    size: int = 8
+    """Attempts that the optimiser sees (N)."""
+    max: int = 16
+    """Budget of attempts (N_max)."""
+    stride: int = 4
+    """Attempts of one wave (s); less than max, so that stopping early is real."""
+    low: float = 0.25
+    """Least share of solved attempts in a kept group (rho_min)."""
+    high: float = 0.75
+    """Largest share (rho_max)."""
+
+    def __post_init__(self) -> None:
+        if self.size > self.max:
+            raise ValueError(f"rl.group.size ({self.size}) is larger than rl.group.max ({self.max})")
+        if self.stride < 1 or self.max % self.stride:
+            raise ValueError(f"rl.group.stride ({self.stride}) does not divide rl.group.max ({self.max})")
+        if not 0 <= self.low <= self.high <= 1:
+            raise ValueError(f"rl.group.low ({self.low}) and rl.group.high ({self.high}) must be 0 <= low <= high <= 1")
+
+
+@dataclass
+class Rl:
+    """Sample balanced groups and update the policy."""
+
+    steps: int = 8
+    """Updates."""
+    prompts: int = 16
+    """Kept groups of one update."""
+    group: Group = field(default_factory=Group)
+    baseline: str = "all_sampled"
+    """group: mean of the kept group (GRPO); all_sampled: mean of everything drawn for the task (Reinforce-Ada)."""
+    scale: str = "std"
+    """std: divide by the standard deviation (GRPO); none (Dr. GRPO)."""
+    normalizer: str = "token"
+    """token: mean over all trained tokens (DAPO); sequence: mean in each attempt first (GRPO); constant (Dr. GRPO)."""
+    clip_low: float = 0.2
+    """Lower clip of the ratio."""
+    clip_high: float = 0.28
+    """Upper clip (clip-higher)."""
+    minibatches: int = 2
+    """Optimiser steps for each batch of groups."""
+    temperature: float = 1.0
+    """Sampling temperature."""
+    optimizer: str = "muon"
+    """muon or adamw, as in sft."""
+    lr: float = 4e-4
+    """Rate of AdamW."""
+    muon_lr: float = 4e-3
+    """Rate of Muon."""
+    grad_clip: float = 1.0
+    """Largest gradient norm."""
+    oversample: int = 3
+    """Tasks that may be tried for each kept group before the step goes on short."""
+    max_infra_rate: float = 0.2
+    """Stop when more than this share of a step's attempts ended in an infrastructure or verifier error."""
+
+    def __post_init__(self) -> None:
+        _share("rl.max_infra_rate", self.max_infra_rate)
+        _at_least("rl.minibatches", self.minibatches, 1)
+
+
+@dataclass
+class Eval:
+    """Measure, with intervals."""
+
+    attempts: int = 4
+    """Attempts at each task with temperature above 0; greedy makes one."""
+    k: int = 4
+    """Largest k of pass@k and pass^k."""
+    temperatures: list[float] = field(default_factory=lambda: [0.0, 1.0])
+    """One table row block each; 0 is greedy."""
+    policy: str = "all"
+    """all: each checkpoint of the run; base, sft, rl, teacher, or a checkpoint directory."""
+    confidence: float = 0.95
+    """Level of every interval."""
+    resamples: int = 2000
+    """Bootstrap draws."""
+    max_infra_rate: float = 0.2
+    """No score is printed when more than this share could not be measured."""
+
+    def __post_init__(self) -> None:
+        if self.k > self.attempts:
+            raise ValueError(f"eval.k ({self.k}) is larger than eval.attempts ({self.attempts})")
+
+
+@dataclass
+class Config:
+    """The whole, as composed."""
+
+    run: str = "demo"
+    """Name of the run; its files are in <out>/<domain>/<run>/."""
+    seed: int = 0
+    """Everything random follows from it."""
+    out: str = "runs"
+    """Folder of all runs."""
+    model: Model = field(default_factory=Model)
+    teacher: Teacher = field(default_factory=Teacher)
+    env: Env = field(default_factory=Env)
+    harness: Harness = field(default_factory=Harness)
+    tasks: Tasks = field(default_factory=Tasks)
+    domain: Domain = field(default_factory=Domain)
+    distill: Distill = field(default_factory=Distill)
+    credit: Credit = field(default_factory=Credit)
+    sft: Sft = field(default_factory=Sft)
+    rl: Rl = field(default_factory=Rl)
+    eval: Eval = field(default_factory=Eval)
+
+
+def _at_least(key: str, value: float, least: float) -> None:
+    if value < least:
+        raise ValueError(f"{key} ({value}) is less than {least}")
+
+
+def _share(key: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{key} ({value}) is not a share between 0 and 1")
