@@ -1,0 +1,93 @@
+"""How an action is written in a reply: a fenced command in the text, or a native tool call.
+
+Both follow mini-SWE-agent (formats reference, 1.3): one action a turn; anything else is a format error that
+the policy is told about.
+"""
+
+import re
+from typing import Any, Protocol
+
+from ..trajectory import Message, ToolCall
+
+FENCE = re.compile(r"```(?:mswea_bash_command|bash)[ \t]*\n(.*?)\n?```", re.DOTALL)
+BASH_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "bash",
+        "description": "Run a bash command in the sandbox.",
+        "parameters": {
+            "type": "object",
+            "properties": {"command": {"type": "string", "description": "The command to run."}},
+            "required": ["command"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+class FormatError(Exception):
+    """A reply has no action, or more than one; the message is shown to the policy."""
+
+
+class Format(Protocol):
+    name: str
+    tools: tuple[dict[str, Any], ...]
+
+    def encode(self, command: str, thought: str = "") -> Message:
+        """An assistant message that asks for `command`."""
+        ...
+
+    def parse(self, message: Message) -> str:
+        """The one command that the message asks for. Raises `FormatError`."""
+        ...
+
+    def observe(self, message: Message, text: str) -> Message:
+        """The message that answers the action in `message` with an observation."""
+        ...
+
+
+class Fence:
+    """One ```bash block in the text (mini-SWE-agent v1, and v2's `mswea_bash_command`)."""
+
+    name = "fence"
+    tools: tuple[dict[str, Any], ...] = ()
+
+    def encode(self, command: str, thought: str = "") -> Message:
+        text = f"{thought}\n" if thought else ""
+        return Message("assistant", f"{text}```bash\n{command}\n```")
+
+    def parse(self, message: Message) -> str:
+        found = FENCE.findall(message.content)
+        if len(found) != 1:
+            raise FormatError(f"found {len(found)} commands")
+        return found[0].strip()
+
+    def observe(self, message: Message, text: str) -> Message:
+        return Message("user", text)
+
+
+class Tool:
+    """One call of the native `bash` tool."""
+
+    name = "tool"
+    tools = (BASH_TOOL,)
+
+    def encode(self, command: str, thought: str = "") -> Message:
+        return Message("assistant", thought, tool_calls=(ToolCall("call_0", "bash", {"command": command}),))
+
+    def parse(self, message: Message) -> str:
+        if len(message.tool_calls) != 1:
+            raise FormatError(f"found {len(message.tool_calls)} tool calls")
+        call = message.tool_calls[0]
+        command = call.arguments.get("command")
+        if call.name != "bash" or set(call.arguments) != {"command"} or not isinstance(command, str):
+            raise FormatError(f"`{call.name}` called with {sorted(call.arguments)}")
+        return command.strip()
+
+    def observe(self, message: Message, text: str) -> Message:
+        if len(message.tool_calls) == 1:
+            return Message("tool", text, tool_call_id=message.tool_calls[0].id)
+        return Message("user", text)
+
+
+FORMATS: dict[str, Format] = {"fence": Fence(), "tool": Tool()}
