@@ -55,9 +55,7 @@ class MissingExtra(ConfigError):
     """A choice needs a package that is not there."""
 
     def __init__(self, what: str, package: str, extra: str):
-        super().__init__(
-            f"{what} needs the `{package}` package", hint=f"pip install 'orchard-cli[{extra}]'"
-        )
+        super().__init__(f"{what} needs the `{package}` package", hint=f"pip install 'orchard-cli[{extra}]'")
 
 
 class DataError(OrchardError):

@@ -70,7 +70,7 @@ class Tool:
     """One call of the native `bash` tool."""
 
     name = "tool"
-    tools = (BASH_TOOL,)
+    tools: tuple[dict[str, Any], ...] = (BASH_TOOL,)
 
     def encode(self, command: str, thought: str = "") -> Message:
         return Message("assistant", thought, tool_calls=(ToolCall("call_0", "bash", {"command": command}),))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..env.sandbox import Sandbox
+from ..errors import Fault
 from ..policy.policy import Policy, Sampling
 from ..task import Task
 from ..trajectory import Ledger, Message, Step, Usage
@@ -17,7 +18,8 @@ class Transcript:
     steps: tuple[Step, ...]
     ledgers: tuple[Ledger, ...]
     usage: Usage
-    stop: str  # submitted | step_limit | time_limit | token_limit | format_errors
+    stop: str  # submitted | step_limit | time_limit | token_limit | format_errors | error | cancelled
+    fault: Fault | None = None  # set if and only if stop is `error`
 
 
 class Harness(Protocol):
@@ -32,5 +34,8 @@ class Harness(Protocol):
         *,
         resume: Transcript | None = None,
     ) -> Transcript:
-        """Let the policy act until it submits or a limit cuts it. `resume` continues a transcript (branching)."""
+        """Let the policy act until it submits or a limit cuts it; a fault ends up in the transcript.
+
+        `resume` continues a transcript, for branching; the limits count its steps too.
+        """
         ...
