@@ -4,11 +4,11 @@ Whatever goes wrong is caught at a named boundary and becomes part of the record
 failure is an outcome of its own and never a reward of 0.
 """
 
-import threading
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TypeVar
@@ -109,37 +109,58 @@ def _judge(
     return Outcome.SOLVED if grade.solved else Outcome.UNSOLVED, grade, None
 
 
+def draw(job: Job, domain: Domain, env: Env, *, redraws: int) -> list[Trajectory]:
+    """Attempt `job` until an attempt says something about the policy, at most `redraws` more times.
+
+    Every draw is returned, the last one last. A job's number counts draws: job `n` owns the numbers
+    `n * (1 + redraws)` up to the next job's, so that a stored number tells slot and draw apart.
+    """
+    made: list[Trajectory] = []
+    for number in range(job.number * (1 + redraws), (job.number + 1) * (1 + redraws)):
+        seed = derive_seed(job.sampling.seed, job.stage, job.task.id, number)
+        numbered = replace(job, number=number, sampling=replace(job.sampling, seed=seed))
+        made.append(attempt(numbered, domain, env))
+        if made[-1].outcome.counts or lost_cause(made[-1]):
+            break
+    return made
+
+
+def derive_seed(*parts: object) -> int:
+    """A 31-bit seed that depends on every part and on nothing else."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4]) >> 1
+
+
 def run_jobs(
     jobs: Iterable[J],
     work: Callable[[J], T],
     *,
     concurrency: int,
-    cancel: threading.Event,
+    on_cancel: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[J, T]]:
     """Run `work` on every job in threads, at most `concurrency` at once; results in the order they finish.
 
-    `jobs` is consumed lazily, so that a generator may decide on later jobs from earlier results. When `cancel` is
-    set no further job starts and what runs is waited for.
+    `jobs` is consumed lazily, so that a generator may decide on later jobs from earlier results. When the caller
+    is interrupted or stops early, no further job starts and `on_cancel` is called: it must make running work fail
+    fast (close the sandboxes, the policy), since its threads are waited for.
     """
     todo = iter(jobs)
     with ThreadPoolExecutor(concurrency, thread_name_prefix="attempt") as pool:
         running: dict[Future[T], J] = {}
         try:
             while True:
-                if not cancel.is_set():
-                    for job in islice(todo, concurrency - len(running)):
-                        running[pool.submit(work, job)] = job
+                for job in islice(todo, concurrency - len(running)):
+                    running[pool.submit(work, job)] = job
                 if not running:
                     return
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield running.pop(future), future.result()
         except BaseException:
-            cancel.set()
+            on_cancel()
             raise
 
 
-def infra_stop(trajectory: Trajectory) -> Fault | None:
+def lost_cause(trajectory: Trajectory) -> Fault | None:
     """The fault of an attempt that no further attempt can escape (a wrong key, a missing model), if any."""
     fault = trajectory.fault
     if fault and fault.attributable == "client" and fault.retry == "never":

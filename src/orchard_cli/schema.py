@@ -4,6 +4,12 @@ Plain dataclasses, no configuration library. A component gets its own slice; onl
 """
 
 from dataclasses import dataclass, field
+from typing import Any
+
+
+def only(default: Any, *kinds: str) -> Any:
+    """A setting that is read only when its section's `kind` is one of `kinds`; giving it otherwise is noted."""
+    return field(default=default, metadata={"kinds": kinds})
 
 
 @dataclass
@@ -12,17 +18,17 @@ class Model:
 
     kind: str = "tiny"
     """tiny: built offline, random weights; hf: a transformers checkpoint."""
-    path: str = ""
+    path: str = only("", "hf")
     """Checkpoint directory or hub name (hf)."""
-    hidden: int = 192
+    hidden: int = only(192, "tiny")
     """Width of the residual stream (tiny)."""
-    layers: int = 4
+    layers: int = only(4, "tiny")
     """Transformer layers (tiny)."""
-    heads: int = 4
+    heads: int = only(4, "tiny")
     """Attention heads (tiny)."""
-    ffn: int = 512
+    ffn: int = only(512, "tiny")
     """Width of the feed-forward layer (tiny)."""
-    vocab: int = 1024
+    vocab: int = only(1024, "tiny")
     """Largest vocabulary of the tokenizer that is trained on the distilled text (tiny)."""
     dtype: str = "bfloat16"
     """Number format of weights while sampling; training keeps float32 masters."""
@@ -38,25 +44,25 @@ class Teacher:
 
     kind: str = "scripted"
     """scripted: the domain's own; http: an OpenAI-compatible endpoint; hf: a transformers checkpoint."""
-    model: str = ""
+    model: str = only("", "http", "hf")
     """Model name sent to the endpoint (http) or checkpoint (hf)."""
-    base_url: str = ""
+    base_url: str = only("", "http")
     """Endpoint, with /v1 (http)."""
-    api_key_env: str = "OPENAI_API_KEY"
+    api_key_env: str = only("OPENAI_API_KEY", "http")
     """Name of the environment variable that holds the key (http); the key itself is never stored."""
-    error_rate: float = 0.3
+    error_rate: float = only(0.3, "scripted")
     """Share of attempts in which the scripted teacher goes wrong (scripted)."""
-    temperature: float = 0.7
+    temperature: float = only(0.7, "http", "hf")
     """Sampling temperature (http, hf)."""
-    top_p: float = 1.0
+    top_p: float = only(1.0, "http", "hf")
     """Nucleus sampling mass (http, hf)."""
-    timeout_s: float = 120.0
+    timeout_s: float = only(120.0, "http")
     """Seconds for one reply (http)."""
-    retries: int = 4
+    retries: int = only(4, "http")
     """Tries again on 408, 409, 429, 5xx and lost connections (http)."""
-    price_in: float = 0.0
+    price_in: float = only(0.0, "http")
     """US dollars for a million prompt tokens (http)."""
-    price_out: float = 0.0
+    price_out: float = only(0.0, "http")
     """US dollars for a million completion tokens (http)."""
 
 
@@ -157,9 +163,9 @@ class Credit:
     """Least rise of the value that counts (paper eq. 2)."""
     rule: str = "interval"
     """step: the paper's rule, each step must rise by epsilon; interval: the rise between two anchors must."""
-    samples: int = 2
+    samples: int = only(2, "branch")
     """Finishes for each anchor (branch)."""
-    anchors: int = 4
+    anchors: int = only(4, "branch")
     """At most so many key steps (branch)."""
     limit: int = 0
     """At most so many unresolved attempts; 0: all."""

@@ -5,7 +5,6 @@ sentinel on the first line of a successful command's output submits. What differ
 history, so that every prompt extends the one before it token for token.
 """
 
-import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,11 +43,10 @@ class MiniLoop:
 
     name = "mini"
 
-    def __init__(self, config: schema.Harness, prompts: Path, *, cancel: threading.Event | None = None):
+    def __init__(self, config: schema.Harness, prompts: Path):
         self.config = config
         self.format = FORMATS[config.format]
         self.prompts = Prompts(prompts)
-        self.cancel = cancel
 
     def run(
         self,
@@ -78,8 +76,6 @@ class MiniLoop:
         return _Attempt([*first, Message("user", self.prompts.instance(task).strip())])
 
     def _limit(self, at: _Attempt) -> str:
-        if self.cancel and self.cancel.is_set():
-            return "cancelled"
         if len(at.steps) >= self.config.max_steps:
             return "step_limit"
         if time.monotonic() - at.started > self.config.max_time_s:

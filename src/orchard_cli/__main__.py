@@ -1,0 +1,5 @@
+"""`python -m orchard_cli`."""
+
+from .cli import main
+
+main()

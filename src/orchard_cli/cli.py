@@ -1,0 +1,133 @@
+"""The command line: `orchard <domain> <stage> [KEY=VALUE]…` and the nouns beside it. Heavy work is imported on use."""
+
+import signal
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from . import __version__, domains
+from .errors import OrchardError
+
+STAGES = {
+    "distill": "Let a teacher act on the tasks and keep what happened.",
+    "credit": "Estimate where unresolved attempts made progress.",
+    "sft": "Learn from resolved attempts and from rising segments.",
+    "rl": "Sample balanced groups and update the policy.",
+    "train": "credit, then sft, then rl.",
+    "eval": "Measure policies, with intervals.",
+    "run": "distill, then train, then eval.",
+}
+
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings; `--show` prints them all.")
+]
+Show = Annotated[bool, typer.Option("--show", help="Print the composed settings and stop.")]
+Plan = Annotated[bool, typer.Option("--plan", help="Print what would be done, how much, how long, and stop.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Delete what this stage wrote before and make it anew.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+app = typer.Typer(
+    name="orchard",
+    help="Take an agent from a teacher's trajectories to a trained, honestly measured policy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Entry point: every `OrchardError` becomes `error:` and `hint:`; Ctrl-C ends clean with status 130."""
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        app()
+    except OrchardError as error:
+        if "--debug" in sys.argv:
+            raise
+        from .console import Console
+
+        Console().error(str(error), error.hint)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        from .console import Console
+
+        Console().error("interrupted", "the same command goes on where it stopped")
+        sys.exit(130)
+
+
+def _terminated(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command("domains")
+def list_domains(json: Json = False) -> None:
+    """List the domains that are found, with a line about each."""
+    from .console import Console
+
+    console = Console(json_only=json)
+    found = [(name, domains.about(folder), str(folder)) for name, folder in domains.find().items()]
+    if json:
+        console.data([dict(zip(("name", "about", "folder"), row, strict=True)) for row in found])
+    console.table("", ("domain", "about", "folder"), found)
+
+
+def _stage_command(domain: str, stage: str) -> Callable[..., None]:
+    def command(
+        words: Words = None,
+        show: Show = False,
+        plan: Plan = False,
+        json: Json = False,
+        fresh: Fresh = False,
+        debug: Debug = False,
+    ) -> None:
+        from .launch.local import launch
+        from .launch.notes import show_config
+        from .launch.plan import plan_stage
+
+        chosen = words or []
+        if show:
+            show_config(domain, chosen, json=json)
+        elif plan:
+            plan_stage(domain, stage, chosen, json=json)
+        else:
+            launch(domain, stage, chosen, json=json, fresh=fresh)
+
+    command.__doc__ = STAGES[stage]
+    return command
+
+
+def _look_command(domain: str, verb: str, about: str) -> Callable[..., None]:
+    def command(words: Words = None, json: Json = False, debug: Debug = False) -> None:
+        from .launch.local import look
+
+        if not look(domain, verb, words or [], json=json):
+            raise typer.Exit(1)
+
+    command.__doc__ = about
+    return command
+
+
+def _domain_app(name: str, about: str) -> typer.Typer:
+    sub = typer.Typer(help=about, no_args_is_help=True, pretty_exceptions_enable=False)
+    for stage in STAGES:
+        sub.command(stage)(_stage_command(name, stage))
+    sub.command("tasks")(_look_command(name, "tasks", "List the tasks."))
+    sub.command("check")(
+        _look_command(
+            name, "check", "Prove the tasks: the oracle scores 1 through the harness, doing nothing scores 0."
+        )
+    )
+    return sub
+
+
+for _name, _folder in domains.find().items():
+    app.add_typer(_domain_app(_name, domains.about(_folder)), name=_name)

@@ -1,0 +1,36 @@
+"""Which domains there are: every folder with a `domain.yaml` on the recipes path. Listing them imports nothing."""
+
+import ast
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+from . import recipes
+from .errors import ConfigError
+
+
+def find() -> dict[str, Path]:
+    """Name → folder. A folder earlier on the path hides a later one of the same name."""
+    found: dict[str, Path] = {}
+    for place in recipes.__path__:
+        for file in sorted(Path(place).glob("*/domain.yaml")):
+            found.setdefault(file.parent.name, file.parent)
+    return dict(sorted(found.items()))
+
+
+def about(folder: Path) -> str:
+    """The first line of the domain's docstring, read without importing it."""
+    try:
+        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    except (OSError, SyntaxError):
+        return ""
+    return (text or "").split("\n")[0]
+
+
+def load(name: str) -> ModuleType:
+    """Import a domain; it must offer `Config` and `Domain`."""
+    module = importlib.import_module(f"{recipes.__name__}.{name}")
+    for needed in ("Config", "Domain"):
+        if not hasattr(module, needed):
+            raise ConfigError(f"domain `{name}` has no `{needed}`", hint='see CONTRIBUTING.md, "Add a domain"')
+    return module

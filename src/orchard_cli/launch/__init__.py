@@ -1,0 +1,1 @@
+"""Where stages are run: on this machine."""

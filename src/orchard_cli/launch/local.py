@@ -1,0 +1,91 @@
+"""Runs stages on this machine: compose, take the run's folder, skip what is unchanged, run the rest in order."""
+
+import importlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from .. import domains
+from ..compose import Composed, compose
+from ..console import Console
+from ..runs.rundir import RunDir
+from ..stages.context import Context
+from . import notes
+
+STAGES = {
+    "distill": ("distill",),
+    "credit": ("credit",),
+    "sft": ("sft",),
+    "rl": ("rl",),
+    "eval": ("eval",),
+    "train": ("credit", "sft", "rl"),
+    "run": ("distill", "credit", "sft", "rl", "eval"),
+}
+
+
+def launch(domain: str, stage: str, words: Sequence[str], *, json: bool = False, fresh: bool = False) -> None:
+    """Run a stage, or the stages that it stands for; print what came of it."""
+    console = Console(json_only=json)
+    composed = compose(domain, words)
+    for note in notes.unread(composed, STAGES[stage]):
+        console.note(note)
+    run = RunDir.of(domain, composed.config)
+    context = make_context(composed, run, console)
+    summaries: dict[str, Any] = {}
+    with run.lock():
+        for name in STAGES[stage]:
+            summaries[name] = _run_stage(name, context, run, console, fresh=fresh)
+    if json:
+        console.data({"run": str(run.root), "stages": summaries})
+    else:
+        _show(name, summaries[name], console)
+
+
+def make_context(composed: Composed, run: RunDir, console: Console) -> Context:
+    """Everything a stage needs, with the domain built from its slices of the configuration."""
+    config = composed.config
+    built = domains.load(composed.domain).Domain(config.domain, config.tasks, config.harness, config.seed)
+    return Context(composed.domain, config, built, run.root, console)
+
+
+def _run_stage(name: str, context: Context, run: RunDir, console: Console, *, fresh: bool) -> dict[str, Any]:
+    if not run.begin(name, context.config, fresh=fresh):
+        summary = dict(run.done(name)["summary"])
+        console.note(f"{name}: unchanged, not run again · {summary.get('line', '')}")
+        return summary
+    notes.save_config(context.config, run.root)
+    started = time.monotonic()
+    try:
+        summary = importlib.import_module(f"orchard_cli.stages.{name}").run(context)
+    except BaseException as error:
+        run.event(name, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error=str(error))
+        raise
+    summary["wall_s"] = round(time.monotonic() - started, 1)
+    run.finish(name, context.config, summary)
+    console.note(f"{name}: {summary['line']} · {summary['wall_s']:.0f} s → {run.root / name}")
+    return summary
+
+
+def _show(stage: str, summary: dict[str, Any], console: Console) -> None:
+    """The table of a stage that has one, else its line; then where the files are."""
+    for table in summary.get("tables", ()):
+        console.table(table["title"], table["columns"], table["rows"])
+    if not summary.get("tables"):
+        console.say(f"{stage}: {summary['line']}")
+    for path in summary.get("files", ()):
+        console.say(f"→ {path}")
+
+
+def look(domain: str, verb: str, words: Sequence[str], *, json: bool = False) -> bool:
+    """`tasks` or `check`: prints a table, writes no run. True if all is well."""
+    console = Console(json_only=json)
+    composed = compose(domain, words)
+    for note in notes.unread(composed, (verb,)):
+        console.note(note)
+    context = make_context(composed, RunDir.of(domain, composed.config), console)
+    found = importlib.import_module(f"orchard_cli.stages.{verb}").run(context)
+    if json:
+        console.data(found)
+    else:
+        _show(verb, found, console)
+    return bool(found["ok"])

@@ -1,0 +1,102 @@
+"""Attempts that end up in a file: resumed, drawn again after infrastructure faults, counted. For distill and eval."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..domain import Domain
+from ..env.sandbox import Env
+from ..errors import RunError
+from ..outcome import Outcome
+from ..policy.policy import Policy, Sampling
+from ..rollout import Job, draw, lost_cause, run_jobs
+from ..task import Task
+from ..trajectory import Trajectory
+from ..trajectory.store import Store, read
+from .context import Reporter
+
+LEAST_FOR_RATE = 20  # attempts before a share of faults means anything
+
+
+@dataclass
+class Collection:
+    """What to collect: `attempts` at each task that count, each within 1 + `redraws` draws."""
+
+    stage: str
+    path: Path
+    tasks: list[Task]
+    attempts: int
+    policy: Callable[[Task, int], Policy]  # (task, slot) → who attempts it
+    sampling: Sampling
+    redraws: int
+    max_infra_rate: float
+    counts: Counter[str] = field(default_factory=Counter)  # by outcome, of everything in the file
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Count it; stop the run if going on makes no sense."""
+        self.counts[trajectory.outcome] += 1
+        fault = lost_cause(trajectory)
+        if fault:
+            raise RunError(f"{fault.domain}: {fault.message}", hint="no further attempt can succeed; mend this first")
+        check_infra_rate(self.counts, self.max_infra_rate, self.stage, trajectory)
+
+
+def check_infra_rate(counts: Counter[str], limit: float, stage: str, last: Trajectory) -> None:
+    """Raise `RunError` when more than `limit` of the attempts say nothing about the policy."""
+    bad = sum(n for outcome, n in counts.items() if not Outcome(outcome).counts)
+    total = counts.total()
+    if total >= LEAST_FOR_RATE and bad > limit * total:
+        why = last.fault.message if last.fault else ""
+        raise RunError(
+            f"{bad} of {total} attempts ended in infrastructure or verifier errors, the last one: {why}",
+            hint=f"mend the cause, or allow more with {stage}.max_infra_rate; the same command goes on from here",
+        )
+
+
+def collect(
+    wanted: Collection, domain: Domain, env: Env, report: Reporter, *, concurrency: int, close: Callable[[], object]
+) -> None:
+    """Fill `wanted.path` with the attempts that it lacks."""
+    finished = _finished(wanted)
+    jobs = _jobs(wanted, finished)
+    title = f"{wanted.stage} {wanted.path.stem.split('.')[0]}" if wanted.stage == "eval" else wanted.stage
+    with Store(wanted.path) as store, report.track(title, wanted.attempts * len(wanted.tasks)) as tracker:
+        if store.cut_bytes:
+            report.note(
+                f"warning: {wanted.path}: cut a torn tail of {store.cut_bytes} bytes; that attempt is made anew"
+            )
+        tracker.update(done=len(finished), counts=wanted.counts)
+        work = run_jobs(
+            jobs,
+            lambda job: draw(job, domain, env, redraws=wanted.redraws),
+            concurrency=concurrency,
+            on_cancel=close,
+        )
+        for _, made in work:
+            for trajectory in made:
+                store.append(trajectory)
+                wanted.add(trajectory)
+            tokens = sum(t.usage.completion_tokens for t in made)
+            tracker.update(tokens=tokens, counts=wanted.counts)
+
+
+def _finished(wanted: Collection) -> set[tuple[str, int]]:
+    """(task, slot) of every slot that the file settles: an attempt counts, or the draws are used up."""
+    settled: set[tuple[str, int]] = set()
+    draws = 1 + wanted.redraws
+    if wanted.path.exists():
+        for trajectory in read(wanted.path):
+            wanted.counts[trajectory.outcome] += 1
+            slot, nth = divmod(trajectory.attempt, draws)
+            if trajectory.outcome.counts or nth == draws - 1:
+                settled.add((trajectory.task_id, slot))
+    return settled
+
+
+def _jobs(wanted: Collection, finished: set[tuple[str, int]]) -> Iterator[Job]:
+    """Slot by slot over all tasks, so that a run cut short has seen every task."""
+    for slot in range(wanted.attempts):
+        for task in wanted.tasks:
+            if (task.id, slot) not in finished:
+                yield Job(task, wanted.policy(task, slot), wanted.sampling, wanted.stage, slot)

@@ -1,0 +1,97 @@
+"""What a stage is given: the whole configuration, its domain, the run's folder, and somewhere to report to."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from .. import schema
+from ..domain import Domain
+from ..env import open_env
+from ..env.sandbox import Env
+from ..errors import RunError
+from ..task import Split, Task
+
+# Which sections of the configuration a stage reads; the rest of the command line is noted, not used.
+READS: dict[str, tuple[str, ...]] = {
+    "distill": ("seed", "tasks", "domain", "teacher", "env", "harness", "distill"),
+    "credit": ("seed", "tasks", "domain", "teacher", "env", "harness", "credit"),
+    "sft": ("seed", "model", "harness", "sft"),
+    "rl": ("seed", "model", "tasks", "domain", "env", "harness", "rl"),
+    "eval": ("seed", "model", "tasks", "domain", "teacher", "env", "harness", "eval"),
+    "tasks": ("seed", "tasks", "domain"),
+    "check": ("seed", "tasks", "domain", "env", "harness"),
+}
+# Whose output a stage is made from.
+UPSTREAM: dict[str, tuple[str, ...]] = {
+    "distill": (),
+    "credit": ("distill",),
+    "sft": ("distill", "credit"),
+    "rl": ("sft",),
+    "eval": ("sft", "rl"),
+}
+
+
+class Tracker(Protocol):
+    """Progress of one long piece of work."""
+
+    def update(self, *, done: int = 1, tokens: int = 0, counts: Mapping[str, int] | None = None) -> None:
+        """`done` more units, `tokens` more tokens; `counts` replaces the outcome counts shown."""
+        ...
+
+
+class Reporter(Protocol):
+    """Where a stage talks to a person; implemented by the console, and by a silent one in tests."""
+
+    def track(self, title: str, total: int, unit: str = "attempts") -> AbstractContextManager[Tracker]: ...
+
+    def note(self, text: str) -> None: ...
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Context:
+    """One stage's surroundings. `folder(stage)` is where that stage's files are."""
+
+    name: str  # of the domain
+    config: schema.Config
+    domain: Domain
+    root: Path
+    report: Reporter
+
+    def folder(self, stage: str) -> Path:
+        return self.root / stage
+
+    def open_env(self) -> Env:
+        return open_env(self.config.env)
+
+    @property
+    def concurrency(self) -> int:
+        return self.config.env.concurrency or 4 * (os.cpu_count() or 1)
+
+    def tasks(self, split: Split) -> list[Task]:
+        """The split's tasks, after `tasks.only` and `tasks.limit`. Raises `RunError` if there are none."""
+        only, limit = set(self.config.tasks.only), self.config.tasks.limit
+        tasks = [t for t in self.domain.tasks(split) if not only or t.id in only]
+        return tasks[:limit] if limit else tasks
+
+    def need_tasks(self, split: Split) -> list[Task]:
+        tasks = self.tasks(split)
+        if not tasks:
+            raise RunError(f"there are no {split} tasks", hint=f"`orchard {self.name} tasks` lists what there is")
+        return tasks
+
+    def need(self, path: Path, what: str, stage: str) -> Path:
+        """`path`, or the error that names the stage which writes it."""
+        if not path.exists():
+            raise RunError(
+                f"no {what} in {path.parent}",
+                hint=f"`orchard {self.name} {stage} run={self.config.run}` writes them",
+            )
+        return path
+
+
+Summary = dict[str, Any]
