@@ -1,0 +1,175 @@
+"""Measured credit: go back to a key step, let a policy finish from there k times, count what is solved.
+
+One replay of the recorded commands for each attempt: the sandbox is forked on the way, after every command that
+changed its files. V(s_t) is the solved share of the finishes that start in the fork before step t. Finishes that end
+in an infrastructure or verifier error leave the count, and are counted as such.
+"""
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from ..domain import Domain
+from ..env.sandbox import Env, Sandbox
+from ..errors import AttemptError, Fault, GradeError, HarnessError, SandboxError, boundary
+from ..harness.harness import Transcript
+from ..outcome import Outcome, wilson
+from ..policy.policy import Policy, Sampling
+from ..task import Task
+from ..trajectory import Trajectory, Usage
+from .record import Finding
+from .value import Anchor, curve
+
+PolicyFor = Callable[[int], Policy]  # by seed, so that a scripted policy can err differently each time
+
+
+@dataclass
+class _Tally:
+    usage: Usage = field(default_factory=Usage)
+    problems: Counter[str] = field(default_factory=Counter)
+    note: str = ""
+
+    def fault(self, fault: Fault) -> None:
+        self.problems[f"{fault.domain}.{fault.code}"] += 1
+        self.note = fault.message
+
+
+def measure(
+    trajectory: Trajectory,
+    task: Task,
+    domain: Domain,
+    env: Env,
+    policy: PolicyFor,
+    sampling: Sampling,
+    *,
+    samples: int,
+    anchors: int,
+    seed: int,
+    timeout_s: float = 60.0,
+) -> Finding:
+    """Measure the value curve of `trajectory` at the start and after its state-changing commands.
+
+    At most `anchors` points, the known end among them, each with `samples` finishes counted as a binomial (95 %
+    Wilson interval). Never raises for what happens inside sandboxes: no curve, and the problem by name.
+    """
+    tally = _Tally()
+    found: list[Anchor] = []
+    with ExitStack() as stack:
+        try:
+            forks = _replay(trajectory, task, domain, env, stack, tally, most=anchors - 1, timeout_s=timeout_s)
+        except AttemptError as error:
+            tally.fault(error.fault)
+            forks = []
+        for step, sandbox in forks:
+            solved: list[bool] = []
+            prefix = before(trajectory, step)
+            for sample in range(samples):
+                drawn = draw_seed(seed, trajectory.id, step, sample)
+                try:
+                    solved.append(_finish(task, domain, env, sandbox, prefix, policy(drawn), sampling, drawn, tally))
+                except AttemptError as error:
+                    tally.fault(error.fault)
+            if solved:
+                low, high = wilson(sum(solved), len(solved))
+                found.append(Anchor(step, sum(solved) / len(solved), low, high, len(solved)))
+    made = None
+    if found:
+        made = curve(len(trajectory.steps), tuple(found), resolved=trajectory.outcome is Outcome.SOLVED)
+    return Finding(made, tally.usage, dict(tally.problems), tally.note)
+
+
+def before(trajectory: Trajectory, step: int) -> Transcript:
+    """What the agent had seen and done before step `step`, for a harness to go on from."""
+    messages = trajectory.messages[: trajectory.steps[step].reply]
+    return Transcript(messages, trajectory.steps[:step], (), Usage(), "")
+
+
+def spread(candidates: list[int], most: int) -> list[int]:
+    """At most `most` of the candidates, the first and the last among them, evenly spread by rank."""
+    if len(candidates) <= most:
+        return candidates
+    if most <= 1:
+        return candidates[:most]
+    return [candidates[round(i * (len(candidates) - 1) / (most - 1))] for i in range(most)]
+
+
+def draw_seed(seed: int, trajectory: str, step: int, sample: int) -> int:
+    """A 31-bit seed that depends on nothing but its arguments, so that any order of work gives the same draws."""
+    digest = hashlib.sha256(f"{seed}/{trajectory}/{step}/{sample}".encode()).digest()
+    return random.Random(digest).getrandbits(31)
+
+
+def _replay(
+    trajectory: Trajectory,
+    task: Task,
+    domain: Domain,
+    env: Env,
+    stack: ExitStack,
+    tally: _Tally,
+    *,
+    most: int,
+    timeout_s: float,
+) -> list[tuple[int, Sandbox]]:
+    """Forks (step, sandbox as it was before that step): the start, and after commands that changed files.
+
+    The last step is not replayed: the state after it is the end, whose value is known. Stops early where the
+    replay departs from the record, since later states would not be those of the attempt.
+    """
+    forks: dict[int, Sandbox] = {}
+    with boundary(SandboxError, "opening the sandbox"):
+        sandbox = stack.enter_context(env.open(domain.spec(task)))
+    with boundary(SandboxError, "preparing the sandbox"):
+        domain.prepare(task, sandbox)
+    forks[0] = stack.enter_context(sandbox.fork())
+    state = sandbox.diff()
+    for at, step in enumerate(trajectory.steps[:-1]):
+        if step.executed is None:
+            continue
+        result = sandbox.exec(step.action, timeout_s=timeout_s, merge=True)
+        if (result.exit_code, result.reason) != (step.executed.exit_code, step.executed.reason):
+            tally.problems["replay_departed"] += 1
+            tally.note = f"step {at}: exit {result.exit_code}, recorded {step.executed.exit_code}"
+            break
+        if (now := sandbox.diff()) != state:
+            state = now
+            forks[at + 1] = stack.enter_context(sandbox.fork())
+            if len(forks) > 2 * most:  # a long attempt must not hold a fork for each of its edits
+                _drop(forks, spread(sorted(forks), most))
+    _drop(forks, spread(sorted(forks), most))
+    return sorted(forks.items())
+
+
+def _drop(forks: dict[int, Sandbox], keep: list[int]) -> None:
+    for step in sorted(set(forks) - set(keep)):
+        forks.pop(step).close()
+
+
+def _finish(
+    task: Task,
+    domain: Domain,
+    env: Env,
+    start: Sandbox,
+    prefix: Transcript,
+    policy: Policy,
+    sampling: Sampling,
+    seed: int,
+    tally: _Tally,
+) -> bool:
+    """Finish once from a fork of `start`. True if solved; raises `AttemptError` where nothing can be said."""
+    with start.fork() as sandbox:
+        with boundary(HarnessError, "running the harness"):
+            ended = domain.harness(task).run(task, sandbox, policy, replace(sampling, seed=seed), resume=prefix)
+        tally.usage += ended.usage
+        if ended.fault and ended.fault.attributable != "model":
+            raise HarnessError(ended.fault.message, code=f"{ended.fault.domain}.{ended.fault.code}")
+        if ended.stop == "cancelled":
+            raise HarnessError("cancelled", code="cancelled")
+        if ended.stop != "submitted":
+            return False
+        with boundary(SandboxError, "exporting the result"):
+            artifact = domain.export(task, sandbox)
+    with boundary(GradeError, "grading"):
+        return domain.grade(task, artifact, env).solved
