@@ -1,5 +1,8 @@
 """The trajectory record: its types, its store, and what can be derived from it."""
 
+from .reading import Key, find, keys, read
+from .scan import Problem
+from .store import Store, Tail
 from .types import (
     SCHEMA,
     Executed,
@@ -16,12 +19,19 @@ from .types import (
 __all__ = [
     "SCHEMA",
     "Executed",
+    "Key",
     "Ledger",
     "Message",
     "Origin",
+    "Problem",
     "Run",
     "Step",
+    "Store",
+    "Tail",
     "ToolCall",
     "Trajectory",
     "Usage",
+    "find",
+    "keys",
+    "read",
 ]

@@ -121,7 +121,7 @@ class Trajectory(Record):
     steps: tuple[Step, ...]
     outcome: Outcome
     stop: str  # submitted | step_limit | time_limit | token_limit | format_errors | error | cancelled
-    schema: int = SCHEMA
+    schema: int = msgspec.field(default_factory=lambda: SCHEMA)  # a factory: written even at its default
     split: Split = "train"
     family: str = ""
     stage: str = ""  # distill | rl | eval | check
