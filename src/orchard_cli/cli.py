@@ -131,3 +131,13 @@ def _domain_app(name: str, about: str) -> typer.Typer:
 
 for _name, _folder in domains.find().items():
     app.add_typer(_domain_app(_name, domains.about(_folder)), name=_name)
+
+
+def _nouns() -> None:
+    from .commands import model, runs, traj
+
+    for noun in (traj, runs, model):
+        app.add_typer(noun.app, name=noun.__name__.rpartition(".")[2])
+
+
+_nouns()

@@ -16,7 +16,7 @@ from typing import TypeVar
 from .domain import Domain, Grade
 from .env.sandbox import Env
 from .errors import AttemptError, Fault, GradeError, HarnessError, SandboxError, boundary
-from .harness.harness import Transcript
+from .harness.harness import Harness, Transcript
 from .outcome import Outcome
 from .policy.policy import Policy, Sampling
 from .task import Task
@@ -49,34 +49,21 @@ def attempt(job: Job, domain: Domain, env: Env) -> Trajectory:
     """Let the policy try the task once. A failure is part of the record, never an exception."""
     started, clock = datetime.now(UTC), time.monotonic()
     harness = domain.harness(job.task)
-    transcript, artifact, fault = Transcript((), (), (), Usage(), "error"), "", None
-    try:
-        with boundary(SandboxError, "opening the sandbox"):
-            sandbox = env.open(domain.spec(job.task))
-        with sandbox:
-            with boundary(SandboxError, "preparing the sandbox"):
-                domain.prepare(job.task, sandbox)
-            with boundary(HarnessError, "running the harness"):
-                transcript = harness.run(job.task, sandbox, job.policy, job.sampling)
-            fault = transcript.fault
-            if transcript.stop == "submitted":
-                with boundary(SandboxError, "exporting the result"):
-                    artifact = domain.export(job.task, sandbox)
-    except AttemptError as error:
-        fault = error.fault
+    transcript, artifact, fault = _act(job, harness, domain, env)
     outcome, grade, fault = _judge(job.task, transcript, artifact, fault, domain, env)
+    task = job.task
     return Trajectory(
-        id=f"{job.stage}/{job.task.id}/{job.number}",
-        task_id=job.task.id,
-        domain=job.task.domain,
+        id=f"{job.stage}/{task.id}/{job.number}",
+        task_id=task.id,
+        domain=task.domain,
         policy=job.policy.name,
         harness=harness.name,
         messages=transcript.messages,
         steps=transcript.steps,
         outcome=outcome,
         stop=transcript.stop,
-        split=job.task.split,
-        family=job.task.family,
+        split=task.split,
+        family=task.family,
         stage=job.stage,
         attempt=job.number,
         seed=job.sampling.seed,
@@ -90,6 +77,25 @@ def attempt(job: Job, domain: Domain, env: Env) -> Trajectory:
         started_at=started.isoformat(timespec="milliseconds"),
         wall_s=round(time.monotonic() - clock, 4),
     )
+
+
+def _act(job: Job, harness: Harness, domain: Domain, env: Env) -> tuple[Transcript, str, Fault | None]:
+    """What the policy did, what it left to be graded, and the fault that ended it, if one did."""
+    transcript, artifact = Transcript((), (), (), Usage(), "error"), ""
+    try:
+        with boundary(SandboxError, "opening the sandbox"):
+            sandbox = env.open(domain.spec(job.task))
+        with sandbox:
+            with boundary(SandboxError, "preparing the sandbox"):
+                domain.prepare(job.task, sandbox)
+            with boundary(HarnessError, "running the harness"):
+                transcript = harness.run(job.task, sandbox, job.policy, job.sampling)
+            if transcript.stop == "submitted":
+                with boundary(SandboxError, "exporting the result"):
+                    artifact = domain.export(job.task, sandbox)
+    except AttemptError as error:
+        return transcript, "", error.fault
+    return transcript, artifact, transcript.fault
 
 
 def _judge(

@@ -1,0 +1,1 @@
+"""The nouns beside the domains: `orchard traj`, `orchard runs`, `orchard model`."""

@@ -62,9 +62,9 @@ def collect(
     jobs = _jobs(wanted, finished)
     title = f"{wanted.stage} {wanted.path.stem.split('.')[0]}" if wanted.stage == "eval" else wanted.stage
     with Store(wanted.path) as store, report.track(title, wanted.attempts * len(wanted.tasks)) as tracker:
-        if store.cut_bytes:
+        if store.torn.bytes:
             report.note(
-                f"warning: {wanted.path}: cut a torn tail of {store.cut_bytes} bytes; that attempt is made anew"
+                f"warning: {wanted.path}: cut a torn tail of {store.torn.bytes} bytes; that attempt is made anew"
             )
         tracker.update(done=len(finished), counts=wanted.counts)
         work = run_jobs(
