@@ -6,6 +6,7 @@ tree is merged back into the schema, which refuses what it does not know (traini
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from functools import partial
@@ -122,7 +123,9 @@ def _quoted(root: type, word: str) -> str:
     texts = {name for name, item in leaves(root) if isinstance(_default(item), str)}
     if key not in texts or value[:1] in "'\"":
         return word
-    return f"{key}='{value.replace(chr(92), chr(92) * 2).replace(chr(39), chr(92) + chr(39))}'"
+    # in a quoted value only backslashes before a quote, or at the end, are special
+    escaped = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + (m[2] and "\\'"), value)
+    return f"{key}='{escaped}'"
 
 
 def _domain_node(folder: Path) -> Any:

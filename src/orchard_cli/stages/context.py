@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from .. import schema
 from ..domain import Domain
-from ..env import open_env
 from ..env.sandbox import Env
 from ..errors import RunError
 from ..task import Split, Task
@@ -66,6 +65,8 @@ class Context:
         return self.root / stage
 
     def open_env(self) -> Env:
+        from ..env import open_env
+
         return open_env(self.config.env)
 
     @property
