@@ -43,7 +43,9 @@ def show(
     """Show each stage of a run: its summary, its time, its tables."""
     console = Console(json_only=json)
     root = find(run, out)
-    stages = {s: jsonlib.loads((root / s / "done.json").read_text()) for s in ORDER if (root / s / "done.json").exists()}
+    stages = {
+        s: jsonlib.loads((root / s / "done.json").read_text()) for s in ORDER if (root / s / "done.json").exists()
+    }
     if json:
         console.data({"run": str(root), "stages": stages})
         return

@@ -58,17 +58,16 @@ def collect(
     wanted: Collection, domain: Domain, env: Env, report: Reporter, *, concurrency: int, close: Callable[[], object]
 ) -> None:
     """Fill `wanted.path` with the attempts that it lacks."""
-    finished = _finished(wanted)
-    jobs = _jobs(wanted, finished)
     title = f"{wanted.stage} {wanted.path.stem.split('.')[0]}" if wanted.stage == "eval" else wanted.stage
     with Store(wanted.path) as store, report.track(title, wanted.attempts * len(wanted.tasks)) as tracker:
         if store.torn.bytes:
             report.note(
                 f"warning: {wanted.path}: cut a torn tail of {store.torn.bytes} bytes; that attempt is made anew"
             )
+        finished = _finished(wanted)
         tracker.update(done=len(finished), counts=wanted.counts)
         work = run_jobs(
-            jobs,
+            _jobs(wanted, finished),
             lambda job: draw(job, domain, env, redraws=wanted.redraws),
             concurrency=concurrency,
             on_cancel=close,
@@ -85,7 +84,7 @@ def _finished(wanted: Collection) -> set[tuple[str, int]]:
     """(task, slot) of every slot that the file settles: an attempt counts, or the draws are used up."""
     settled: set[tuple[str, int]] = set()
     draws = 1 + wanted.redraws
-    if wanted.path.exists():
+    if wanted.path.stat().st_size:
         for trajectory in read(wanted.path):
             wanted.counts[trajectory.outcome] += 1
             slot, nth = divmod(trajectory.attempt, draws)

@@ -1,0 +1,154 @@
+"""`orchard traj ls|show|stats|verify|compact`: look into files of trajectories."""
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..console import Console
+from ..errors import DataError
+
+app = typer.Typer(help="Look into trajectories.", no_args_is_help=True, pretty_exceptions_enable=False)
+
+Place = Annotated[Path, typer.Argument(help="A trajectory file, or a folder in which to look for them.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+SUFFIXES = (".jsonl.zst", ".jsonl")
+
+
+@app.command("ls")
+def ls(
+    place: Place,
+    outcome: Annotated[str, typer.Option(help="Only this outcome.")] = "",
+    limit: Annotated[int, typer.Option(help="At most so many rows; 0: all.")] = 50,
+    json: Json = False,
+) -> None:
+    """List trajectories, one row each."""
+    from ..trajectory.reading import read
+
+    console, rows, total = Console(json_only=json), [], 0
+    for path in files(place):
+        for t in read(path):
+            if outcome and t.outcome != outcome:
+                continue
+            total += 1
+            if not limit or len(rows) < limit:
+                rows.append([t.id, t.family, t.policy, t.outcome.value, t.stop, str(len(t.steps)), str(t.reward)])
+    columns = ("id", "family", "policy", "outcome", "stop", "steps", "reward")
+    if json:
+        console.data([dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    console.table(f"{total} trajectories", columns, rows)
+    if total > len(rows):
+        console.note(f"{total - len(rows)} more; --limit 0 shows all")
+
+
+@app.command("show")
+def show(
+    place: Place,
+    id: Annotated[str, typer.Argument(help="A trajectory's id, as `ls` prints it, or its first characters.")] = "",
+    json: Json = False,
+) -> None:
+    """Print one trajectory for reading: what was said, done and seen, how it ended. The first one by default."""
+    from ..trajectory.reading import read
+    from ..trajectory.render import render
+
+    console = Console(json_only=json)
+    for path in files(place):
+        for t in read(path):
+            if t.id.startswith(id):
+                import msgspec
+
+                console.data(msgspec.to_builtins(t)) if json else console.text(render(t))
+                return
+    raise DataError(f"no trajectory in {place} has an id that starts with `{id}`", hint=f"orchard traj ls {place}")
+
+
+@app.command("stats")
+def stats_(place: Place, json: Json = False) -> None:
+    """Count outcomes, stops, faults, steps, and where every token went."""
+    from ..trajectory.stats import stats
+
+    console = Console(json_only=json)
+    found = [stats(path) for path in files(place)]
+    if json:
+        console.data([_plain(s) for s in found])
+        return
+    for s in found:
+        rows = [("trajectories", f"{s.records:,}"), ("outcomes", _counts(s.outcomes)), ("stops", _counts(s.stops))]
+        rows += [("steps (p50, p90, max)", ", ".join(str(v) for v in s.step_quantiles().values()))]
+        if s.faults:
+            rows.append(("faults", _counts(s.faults)))
+        rows += _tokens(s)
+        if s.unreadable:
+            rows.append(("not readable", f"{_counts(s.unreadable)}; first: {s.first_unreadable}"))
+        console.table(s.file, ("", ""), rows)
+
+
+@app.command("verify")
+def verify_(place: Place, json: Json = False) -> None:
+    """Check every record; name file, line and fault of what is wrong. Exit 1 if anything is."""
+    from ..trajectory.verify import verify
+
+    console = Console(json_only=json)
+    reports = [verify(path) for path in files(place)]
+    if json:
+        console.data([asdict(report) for report in reports])
+    for report in reports:
+        state = "ok" if report.ok else f"{len(report.problems) + report.more} problems"
+        console.say(f"{report.file}: {report.good} of {report.records} records good, {state}")
+        for problem in report.problems:
+            console.say(f"  {problem}")
+        if report.more:
+            console.say(f"  … and {report.more} more")
+    if not all(report.ok for report in reports):
+        raise typer.Exit(1)
+
+
+@app.command("compact")
+def compact_(
+    file: Annotated[Path, typer.Argument(help="A trajectory file.")],
+    out: Annotated[Path | None, typer.Option(help="The Parquet file; beside the other by default.")] = None,
+) -> None:
+    """Write the training view: one Parquet row for each trajectory."""
+    from ..trajectory.compact import compact
+
+    target = out or file.with_name(file.name.split(".")[0] + ".parquet")
+    compact(file, target)
+    Console().say(f"→ {target}")
+
+
+def files(place: Path) -> list[Path]:
+    """The trajectory files at `place`. Raises `DataError` if there are none."""
+    if place.is_file():
+        return [place]
+    found = [p for p in sorted(place.rglob("*.jsonl*")) if _holds_trajectories(p)]
+    if not found:
+        raise DataError(f"no trajectories in {place}", hint="`orchard runs ls` lists the runs; their stages write them")
+    return found
+
+
+def _holds_trajectories(path: Path) -> bool:
+    return path.name.endswith(SUFFIXES) and path.name.startswith("trajectories") or path.parent.name == "trajectories"
+
+
+def _counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{n:,} {name}" for name, n in counts.most_common())
+
+
+def _tokens(s: Any) -> list[tuple[str, str]]:
+    if not s.tokens.total:
+        return [("tokens", "none: these policies give no tokens")]
+    t = s.tokens
+    identity = f"{t.sampled:,} sampled = {t.trainable:,} trainable + {t.masked.total():,} masked"
+    return [("tokens", identity + ("" if t.balanced else "  NOT BALANCED")), ("context tokens", _counts(t.context))]
+
+
+def _plain(s: Any) -> dict[str, Any]:
+    """Counters and records as plain JSON values."""
+    import msgspec
+
+    plain = asdict(s) | {"usage": msgspec.to_builtins(s.usage), "step_quantiles": s.step_quantiles()}
+    plain["steps"] = {str(k): v for k, v in s.steps.items()}
+    return plain
