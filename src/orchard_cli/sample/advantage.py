@@ -17,8 +17,8 @@ def advantages(
     """advantages_G of rewards_G; None if the group's rewards are all the same (max − min < tolerance).
 
     baseline: group, the mean of the kept group (GRPO, 2402.03300), or all_sampled, the mean of `pool`, everything
-    that was drawn and counts (Reinforce-Ada, 2510.04996). scale: std, divided by the sample deviation (n − 1) of the same
-    rewards, or none (Dr. GRPO, 2503.20783). Sums are exact (fsum), so no order of attempts changes a bit.
+    that was drawn and counts (Reinforce-Ada, 2510.04996). scale: std, divided by the sample deviation (n − 1) of
+    the same rewards, or none (Dr. GRPO, 2503.20783). Sums are exact (fsum), so no order of attempts changes a bit.
     """
     if not rewards or max(rewards) - min(rewards) < tolerance:
         return None
