@@ -137,7 +137,7 @@ def derive_seed(*parts: object) -> int:
 
 
 def run_jobs(
-    jobs: Iterable[J],
+    jobs: Iterable[J | None],
     work: Callable[[J], T],
     *,
     concurrency: int,
@@ -145,9 +145,10 @@ def run_jobs(
 ) -> Iterator[tuple[J, T]]:
     """Run `work` on every job in threads, at most `concurrency` at once; results in the order they finish.
 
-    `jobs` is consumed lazily, so that a generator may decide on later jobs from earlier results. When the caller
-    is interrupted or stops early, no further job starts and `on_cancel` is called: it must make running work fail
-    fast (close the sandboxes, the policy), since its threads are waited for.
+    `jobs` is consumed lazily, so that a generator may decide on later jobs from earlier results; where it has none
+    until another result is in, it yields None. When the caller is interrupted or stops early, no further job starts
+    and `on_cancel` is called: it must make running work fail fast (close the sandboxes, the policy), since its
+    threads are waited for.
     """
     todo = iter(jobs)
     with ThreadPoolExecutor(concurrency, thread_name_prefix="attempt") as pool:
@@ -155,6 +156,8 @@ def run_jobs(
         try:
             while True:
                 for job in islice(todo, concurrency - len(running)):
+                    if job is None:
+                        break
                     running[pool.submit(work, job)] = job
                 if not running:
                     return

@@ -77,7 +77,7 @@ class Env:
     network: str = "none"
     """none, or open."""
     concurrency: int = 0
-    """Attempts at once; 0: four for each core."""
+    """Attempts at once; 0: as the tasks advise, else sixteen for each core."""
     memory_mb: int = 1024
     """Memory of one sandbox, MiB."""
     pids: int = 256

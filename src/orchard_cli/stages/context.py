@@ -71,7 +71,9 @@ class Context:
 
     @property
     def concurrency(self) -> int:
-        return self.config.env.concurrency or 4 * (os.cpu_count() or 1)
+        """Attempts at once: as set, else as the domain advises, else enough to fill a sampling batch."""
+        advised: int = getattr(self.domain, "concurrency", 0)
+        return self.config.env.concurrency or advised or 16 * (os.cpu_count() or 1)
 
     def tasks(self, split: Split) -> list[Task]:
         """The split's tasks, after `tasks.only` and `tasks.limit`. Raises `RunError` if there are none."""
