@@ -37,7 +37,7 @@ def admit(diff: str, gold: str, test_files: Iterable[str]) -> tuple[str, list[st
     return "".join(kept), sorted(set(left_out))
 
 
-def test_file(test_id: str) -> str:
+def id_file(test_id: str) -> str:
     """The file of a pytest node id if it looks like a test's, else empty (doctests live in source files)."""
     name = test_id.split("::", 1)[0] if "::" in test_id else ""
     path = PurePosixPath(name)

@@ -19,7 +19,7 @@ from orchard_cli.env.sandbox import Bind, Env, ExecResult, Sandbox, Spec
 from orchard_cli.errors import GradeError, SandboxError
 from orchard_cli.task import Task
 
-from .admit import admit, test_file
+from .admit import admit, id_file
 from .diffs import sections
 from .environment import plugin_folder
 from .once import Once
@@ -31,7 +31,7 @@ KEPT_LOG = 64 * 2**20  # bytes, where they come from the output itself
 
 
 @dataclass(frozen=True)
-class TestRun:
+class Ran:
     """One run of the hidden tests. `problem`: why there is no sound result, empty if there is one."""
 
     outcomes: Outcomes = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Grader:
         self._spec = spec
         self._timeout_s = timeout_s
         self._grades: Once[Grade] = Once()
-        self._baselines: Once[TestRun] = Once()
+        self._baselines: Once[Ran] = Once()
 
     def grade(self, task: Task, artifact: str, env: Env) -> Grade:
         """Raises `GradeError` where the artifact cannot be judged."""
@@ -55,7 +55,7 @@ class Grader:
 
     def _grade(self, task: Task, artifact: str, env: Env) -> Grade:
         hidden = task.hidden
-        files = {*_test_paths(hidden), *map(test_file, hidden["fail_to_pass"] + hidden["pass_to_pass"])}
+        files = {*_test_paths(hidden), *map(id_file, hidden["fail_to_pass"] + hidden["pass_to_pass"])}
         kept, left_out = admit(artifact, hidden["patch"], files)
         extra: dict[str, Any] = {"left_out": left_out} if left_out else {}
         if not kept.strip():
@@ -88,7 +88,7 @@ class Grader:
                 hint="`swe check` finds such tasks",
             )
 
-    def _run(self, task: Task, diff: str, env: Env) -> TestRun:
+    def _run(self, task: Task, diff: str, env: Env) -> Ran:
         with _plugin(task) as plugin:
             spec = self._spec(task)
             if plugin.bind:
@@ -96,7 +96,7 @@ class Grader:
             try:
                 with env.open(spec) as sandbox:
                     problem = _apply(task, diff, sandbox)
-                    return TestRun(problem=problem) if problem else self._test(task, plugin, sandbox)
+                    return Ran(problem=problem) if problem else self._test(task, plugin, sandbox)
             except SandboxError as error:
                 fault = error.fault
                 raise GradeError(
@@ -107,7 +107,7 @@ class Grader:
                     hint=error.hint,
                 ) from error
 
-    def _test(self, task: Task, plugin: "_Plugin", sandbox: Sandbox) -> TestRun:
+    def _test(self, task: Task, plugin: "_Plugin", sandbox: Sandbox) -> Ran:
         by_log = task.hidden["report"] not in ("plugin", "runner")
         result = sandbox.exec(
             task.hidden.get("eval_script") or task.hidden["test_cmd"],
@@ -122,7 +122,7 @@ class Grader:
             outcomes = from_log(output, task.hidden["report"])
         else:
             outcomes = from_report(_report(sandbox, plugin.report), plugin.word)
-        return TestRun(outcomes, _problem(result, outcomes), output[-2000:])
+        return Ran(outcomes, _problem(result, outcomes), output[-2000:])
 
 
 @dataclass(frozen=True)
