@@ -91,7 +91,7 @@ def _steps(t: Trajectory) -> Iterator[Flaw]:
             yield Flaw(f"{here}.reply", "reply_role", f"message {step.reply} is a {role} message")
         elif step.reply <= last:
             yield Flaw(f"{here}.reply", "reply_order", f"{step.reply} does not follow {last}")
-        last = max(last, step.reply, step.observation)
+        last = max(last, *(index for index in (step.reply, step.observation) if index < count))
         if step.observation == -1:
             continue
         if not step.reply < step.observation < count:

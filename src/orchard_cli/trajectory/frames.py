@@ -16,7 +16,6 @@ _PIECE = 1 << 20
 _READ = 1 << 13
 _RLE, _RESERVED = 1, 3
 _SHORTEST_HEADER = 5  # magic number and frame descriptor
-_UNKNOWN_SIZE = zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +119,10 @@ def _length(file: int, at: int, head: bytes, size: int) -> int:
 
 def _unpack(raw: bytes) -> bytes:
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-    claimed = zstandard.frame_content_size(raw)
+    claimed = zstandard.frame_content_size(raw)  # -1: the header does not say
     if claimed > LARGEST:
         raise _TooLarge(f"the frame unpacks to {claimed} bytes, more than {LARGEST}")
-    if claimed not in _UNKNOWN_SIZE:
+    if claimed >= 0:
         return decompressor.decompress(raw)
     parts, total = [], 0
     with decompressor.stream_reader(raw) as reader:

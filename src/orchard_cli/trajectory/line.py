@@ -11,7 +11,7 @@ from .types import Trajectory
 
 _ENCODER = msgspec.json.Encoder()
 _DEEPEST = 64
-_INT_BITS = 63
+_INT_BITS = 4096
 
 
 def encode(trajectory: Trajectory) -> bytes:
@@ -38,7 +38,7 @@ def _try(trajectory: Trajectory) -> tuple[bytes, str]:
     """The line and an empty string, or no line and why."""
     try:
         line = _ENCODER.encode(trajectory)
-    except (UnicodeEncodeError, RecursionError, OverflowError, TypeError) as error:
+    except (ValueError, RecursionError, OverflowError, TypeError) as error:
         return b"", str(error)
     back = decode(line)
     if isinstance(back, Trajectory):
@@ -57,7 +57,7 @@ def _storable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, int) and value.bit_length() > _INT_BITS:
-        return str(value)[:100] if value.bit_length() < 1000 else "[integer too large]"
+        return "[integer too large]"
     if isinstance(value, dict):
         return {_storable(key): _storable(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
