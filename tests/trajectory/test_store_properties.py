@@ -92,7 +92,7 @@ trajectories = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(written=st.lists(trajectories, min_size=1, max_size=3))
 def test_any_trajectory_reads_back(tmp_path: Path, written: list[Trajectory]) -> None:
     path = tmp_path / "t.jsonl.zst"
@@ -128,7 +128,7 @@ def test_a_file_cut_at_any_byte_keeps_every_record_before_the_cut(
         assert path.read_bytes() == whole
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_flipped_byte_passes_or_costs_another_record(
     make: Callable[..., Trajectory], write: Callable[..., Path], data: st.DataObject

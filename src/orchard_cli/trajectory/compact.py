@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,9 @@ def compact(
     """
     import pyarrow.parquet
 
-    out = Path(out)
+    path, out = Path(path), Path(out)
+    if out.exists() and path.exists() and out.samefile(path):
+        raise RunError(f"{out} is the file that is read", hint="name another file for the view")
     count = rows = tokens = 0
     with _replacing(out) as part, pyarrow.parquet.ParquetWriter(part, _schema(path), compression="zstd") as file:
         group: list[dict[str, Any]] = []
@@ -72,7 +74,8 @@ def _replacing(out: Path) -> Iterator[Path]:
         hint = "free some space, or choose another place"
         raise RunError(f"{out} cannot be written: {error.strerror or error}", hint=hint) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
 
 
 def _write(file: "pyarrow.parquet.ParquetWriter", group: list[dict[str, Any]]) -> None:
@@ -85,7 +88,7 @@ def _write(file: "pyarrow.parquet.ParquetWriter", group: list[dict[str, Any]]) -
         raise DataError(f"{names}: {error}", hint="`orchard traj verify` finds the number that does not fit") from error
 
 
-def _schema(source: str | os.PathLike[str]) -> "pyarrow.Schema":
+def _schema(source: Path) -> "pyarrow.Schema":
     import pyarrow as pa
 
     text, integer = pa.string(), pa.int64()
