@@ -1,0 +1,16 @@
+"""Places where sandboxes run. `open_env` imports the chosen one on use."""
+
+from .. import schema
+from ..errors import ConfigError
+from .sandbox import Env
+
+KINDS = ("local",)
+
+
+def open_env(cfg: schema.Env) -> Env:
+    """The environment that the settings name. Raises `ConfigError` if isolation cannot be proven here."""
+    if cfg.kind == "local":
+        from .local.local import LocalEnv
+
+        return LocalEnv(isolation=cfg.isolation, network=cfg.network)
+    raise ConfigError(f"env.kind={cfg.kind} is not known", hint=f"one of {', '.join(KINDS)}")

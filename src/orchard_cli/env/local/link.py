@@ -1,0 +1,131 @@
+"""The driver's end of the spawner: one process, one socket, any number of threads."""
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, cast
+
+from ...errors import Attributable, Effect, Retry, SandboxError
+from .spawner.wire import Frames, pack
+
+Reply = tuple[dict[str, Any], bytes]
+BOOT = "import sys; sys.path[:0] = [sys.argv.pop()]; from spawner.main import main; main()"
+
+
+class Link:
+    """Sends requests and hands each reply to whoever waits for it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        argv = [sys.executable, "-I", "-S", "-E", "-c", BOOT, str(theirs.fileno()), str(os.getpid())]
+        self.process = subprocess.Popen(
+            [*argv, str(Path(__file__).parent)],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._complaints,
+            stderr=self._complaints,
+            start_new_session=True,  # Ctrl-C is for the driver, which then closes us in order
+            cwd="/",
+            env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
+        )
+        theirs.close()
+        self._socket = ours
+        self._ids = itertools.count()
+        self._sending = threading.Lock()
+        self._lock = threading.Lock()
+        self._waiting: dict[int, Future[Reply]] = {}
+        self._lost = ""
+        self._reader = threading.Thread(target=self._read, name="orchard-env", daemon=True)
+        self._reader.start()
+
+    def ask(self, op: str, body: bytes = b"", *, timeout_s: float | None = None, **header: Any) -> Reply:
+        """One request, one reply. Raises `SandboxError` for a fault, and when the spawner is lost."""
+        number = next(self._ids)
+        future: Future[Reply] = Future()
+        with self._lock:
+            if self._lost:
+                raise self._lost_error("none")
+            self._waiting[number] = future
+        message = pack({"id": number, "op": op, **header}, body)
+        try:
+            with self._sending:
+                self._socket.sendall(message)
+            reply, data = future.result(timeout_s)
+        except TimeoutError:
+            raise SandboxError(f"no answer to `{op}` in {timeout_s} s", code="infra.spawner_silent") from None
+        except OSError as error:
+            raise self._lost_error("unknown") from error
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
+        if "fault" in reply:
+            raise fault(reply["fault"])
+        return reply, data
+
+    def close(self) -> None:
+        """End the spawner, which ends every sandbox first."""
+        with self._sending:
+            self._socket.close() if self._lost else self._socket.shutdown(socket.SHUT_WR)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join(5)
+        self._socket.close()
+        self._complaints.close()
+
+    def _read(self) -> None:
+        frames = Frames()
+        while True:
+            try:
+                data = self._socket.recv(1 << 20)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            for header, body in frames.feed(data):
+                with self._lock:
+                    future = self._waiting.pop(header["id"], None)
+                if future is not None:
+                    future.set_result((header, body))
+        self._fail_all()
+
+    def _fail_all(self) -> None:
+        with self._lock:
+            self._lost = "the process that holds the sandboxes is gone"
+            waiting, self._waiting = list(self._waiting.values()), {}
+        for future in waiting:
+            future.set_exception(self._lost_error("unknown"))
+
+    def _lost_error(self, effect: Effect) -> SandboxError:
+        message = self._lost or "the process that holds the sandboxes does not listen"
+        said = self.complaints()
+        return SandboxError(f"{message}{': ' + said if said else ''}", code="infra.spawner_lost", effect=effect)
+
+    def complaints(self) -> str:
+        """Last line that the spawner wrote before it died."""
+        if self._complaints.closed:
+            return ""
+        size = os.fstat(self._complaints.fileno()).st_size
+        text = os.pread(self._complaints.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
+        return text.strip().rpartition("\n")[2]
+
+
+def fault(record: dict[str, Any]) -> SandboxError:
+    """The spawner's record of a fault, as the error that the rollout writes down."""
+    attributable = cast(Attributable, record.get("attributable", "infra"))
+    return SandboxError(
+        record["message"],
+        code=record["code"],
+        attributable=attributable,
+        effect=cast(Effect, record.get("effect", "unknown")),
+        retry=cast(Retry, "never" if attributable == "client" else "fresh"),
+    )

@@ -1,0 +1,130 @@
+"""What a freshly forked child does on its way into a sandbox: from the fork to `execve`, or to a file operation.
+
+Until it has become the program, the child holds a copy of the spawner's memory inside the sandbox's pid
+namespace. It is safe there because the spawner is not dumpable (`kernel.hide_memory`) and the sandbox has no
+power over our user namespace; descriptors are all close-on-exec.
+"""
+
+import errno
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from . import kernel
+
+SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
+ARGUMENT_LIMIT = 100_000  # the kernel allows 131,071 bytes for one argument
+
+
+@dataclass(frozen=True)
+class Door:
+    """How to get into one sandbox."""
+
+    init: int = -1  # pidfd of its first process; -1: no namespaces
+    kinds: int = 0
+    joins: Sequence[int] = ()  # open cgroup.procs files
+    max_processes: int = 0  # only where no cgroup can count them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the child is to be. Exactly one of script, argv and call is given."""
+
+    cwd: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    script: bytes | None = None
+    argv: Sequence[str] | None = None
+    call: Callable[[], None] | None = None
+    stdin: int = -1
+    stdout: int = -1
+    stderr: int = -1
+    inside: bool = True  # False: an operation of ours that stays outside and keeps its powers
+    limited: bool = True  # counted against the sandbox's limits; our own file operations are not
+
+
+class Refused(Exception):
+    """The child cannot do what was asked; becomes an error reply."""
+
+    def __init__(self, code: str, message: str, attributable: str = "client"):
+        super().__init__(message)
+        self.record = {"code": code, "message": message, "attributable": attributable}
+
+
+def become(door: Door, plan: Plan, status: int) -> NoReturn:
+    """Runs in the child and never returns. Writes its mark, and a JSON fault if there is one, as lines to `status`."""
+    try:
+        sys.path[:], sys.meta_path[:] = [], []  # nothing may be imported from inside the sandbox
+        _prepare(door, plan, status)
+        if plan.call is not None:
+            plan.call()
+            os._exit(0)
+        _execute(plan)
+    except Refused as refused:
+        os.write(status, json.dumps(refused.record).encode())
+    except BaseException as error:  # noqa: BLE001 - last stop before the child would run the parent's code
+        text = f"{type(error).__name__}: {error}"
+        os.write(status, json.dumps({"code": "infra.enter_failed", "message": text}).encode())
+    os._exit(125)
+
+
+def _prepare(door: Door, plan: Plan, status: int) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    if plan.limited:
+        for entry in door.joins:
+            os.write(entry, b"0")
+    os.setsid()
+    # A cgroup namespace of its own marks all that this command starts: inherited, readable from outside, and
+    # nothing inside has the power to change it.
+    kernel.unshare(kernel.CLONE_NEWCGROUP)
+    os.write(status, b"%d\n" % os.stat("/proc/self/ns/cgroup").st_ino)
+    os.dup2(plan.stdin, 0)
+    os.dup2(plan.stdout, 1)
+    os.dup2(plan.stderr, 2)
+    if not plan.inside:
+        return
+    if door.init >= 0:
+        kernel.setns(door.init, door.kinds)
+    os.umask(0o022)
+    if plan.limited and door.max_processes:
+        resource.setrlimit(resource.RLIMIT_NPROC, (door.max_processes, door.max_processes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    kernel.drop_privileges()
+    kernel.die_with_parent(signal.SIGKILL)
+    try:
+        os.chdir(plan.cwd)
+    except OSError as error:
+        raise Refused("client.no_such_directory", f"no directory {plan.cwd}: {error.strerror}") from error
+
+
+def _execute(plan: Plan) -> None:
+    env = dict(plan.env)
+    if plan.argv is not None:
+        try:
+            os.execvpe(plan.argv[0], list(plan.argv), env)
+        except OSError as error:
+            os.write(2, f"{plan.argv[0]}: {error.strerror}\n".encode(errors="surrogateescape"))
+            os._exit(127 if error.errno in (errno.ENOENT, errno.ENOTDIR) else 126)
+    arguments = _script_arguments(plan.script or b"")
+    for shell in SHELLS:
+        try:
+            os.execve(shell, [os.path.basename(shell).encode(), *arguments], env)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+    raise Refused("sandbox.broken_by_workload", "there is no shell left in the sandbox", "model")
+
+
+def _script_arguments(script: bytes) -> list[bytes]:
+    if len(script) < ARGUMENT_LIMIT:
+        return [b"-c", script]
+    fd = os.memfd_create("script", 0)
+    # The first words close the descriptor for what the script starts; the shell reads through its own.
+    text = memoryview(b"exec %d<&-; " % fd + script)
+    while text:
+        text = text[os.write(fd, text) :]
+    return [b"/proc/self/fd/%d" % fd]

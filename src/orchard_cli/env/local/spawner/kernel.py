@@ -1,0 +1,89 @@
+"""The few system calls that Python 3.11 does not offer: namespaces, mounts, capabilities."""
+
+import ctypes
+import os
+import struct
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_NOSUID, MS_NODEV = 2, 4
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MNT_DETACH = 2
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
+_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
+_CAP_VERSION_3 = 0x20080522
+_LAST_CAP = 63
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def setns(fd: int, kinds: int) -> None:
+    """Enter namespaces. `fd` is a pidfd (any set of kinds, all or none) or one namespace file."""
+    _check(_libc.setns(fd, kinds), "setns")
+
+
+def unshare(kinds: int) -> None:
+    _check(_libc.unshare(kinds), "unshare")
+
+
+def mount(source: str, target: str, kind: str, flags: int = 0, options: str = "") -> None:
+    done = _libc.mount(
+        os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(options)
+    )
+    _check(done, f"mount {kind or 'bind'} {source} on {target}")
+
+
+def make_read_only(target: str) -> None:
+    """Read-only, no setuid, no devices, for a mount and all below it (Linux 5.12)."""
+    at_fdcwd, at_recursive, read_only_nosuid_nodev = -100, 0x8000, 7
+    attributes = ctypes.create_string_buffer(struct.pack("QQQQ", read_only_nosuid_nodev, 0, 0, 0))
+    mount_setattr = ctypes.c_long(442)
+    done = _libc.syscall(mount_setattr, at_fdcwd, os.fsencode(target), at_recursive, attributes, ctypes.c_size_t(32))
+    _check(done, f"make {target} read-only")
+
+
+def umount(target: str) -> None:
+    """Take a mount and all below it out of this namespace; other namespaces keep theirs."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
+
+
+def prctl(option: int, first: int = 0, second: int = 0) -> int:
+    zero = ctypes.c_ulong(0)
+    return int(_libc.prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), zero, zero))
+
+
+def hide_memory() -> None:
+    """No process without power over this user namespace may trace us or look into our /proc entries."""
+    prctl(_PR_SET_DUMPABLE, 0)
+
+
+def die_with_parent(signal_number: int) -> None:
+    prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def drop_privileges() -> None:
+    """Give up every capability for good, also for programs that would gain some when started."""
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    for capability in range(_LAST_CAP + 1):
+        if prctl(_PR_CAPBSET_DROP, capability) < 0:
+            break
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    head = ctypes.create_string_buffer(struct.pack("Ii", _CAP_VERSION_3, 0))
+    none = ctypes.create_string_buffer(24)
+    _check(_libc.capset(head, none), "capset")
+
+
+OWN = os.pidfd_open(os.getpid())
