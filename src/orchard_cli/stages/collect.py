@@ -13,7 +13,8 @@ from ..policy.policy import Policy, Sampling
 from ..rollout import Job, draw, lost_cause, run_jobs
 from ..task import Task
 from ..trajectory import Trajectory
-from ..trajectory.store import Store, read
+from ..trajectory.reading import read
+from ..trajectory.store import Store
 from .context import Reporter
 
 LEAST_FOR_RATE = 20  # attempts before a share of faults means anything

@@ -9,18 +9,18 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from .. import policy as policies
 from ..credit.branch import measure
 from ..credit.record import Credit, Finding, credit, dump, load
 from ..credit.teacher import judge
 from ..env.sandbox import Env
 from ..errors import ConfigError
 from ..outcome import Outcome
-from ..policy import open_teacher
 from ..policy.policy import Policy
 from ..rollout import run_jobs
 from ..task import Task
 from ..trajectory import Trajectory
-from ..trajectory.store import read
+from ..trajectory.reading import read
 from .context import Context, Summary
 from .distill import teacher_sampling
 
@@ -72,9 +72,9 @@ def _estimator(context: Context, tasks: dict[str, Task], env: Env) -> Callable[[
                 "credit=teacher needs a model as teacher; a script cannot judge",
                 hint="give teacher=openai teacher.base_url=…, or measure with credit=branch",
             )
-        model = open_teacher(config.teacher)
+        model = policies.open_teacher(config.teacher)
         return lambda t: judge(t, tasks[t.task_id], model, sampling)
-    teacher = None if scripted else open_teacher(config.teacher)
+    teacher = None if scripted else policies.open_teacher(config.teacher)
 
     def finisher(task: Task) -> Callable[[int], Policy]:
         rate = config.teacher.error_rate
