@@ -17,7 +17,11 @@ BAD = [
     ("+rl.steps=3", "`+rl.steps=3` adds or removes a key; configurations are closed", "write `rl.steps=3`"),
     ("++rl.stps=3", "`++rl.stps=3` adds or removes a key; configurations are closed", "did you mean `rl.steps`?"),
     ("~rl.steps", "`~rl.steps` adds or removes a key; configurations are closed", "write `rl.steps=`"),
-    ("hydra.run.dir=x", "`hydra.run.dir=x`: settings of hydra itself cannot be changed", "see `--show` for what can be"),
+    (
+        "hydra.run.dir=x",
+        "`hydra.run.dir=x`: settings of hydra itself cannot be changed",
+        "see `--show` for what can be",
+    ),
     ("rl.steps", "`rl.steps` is not of the form KEY=VALUE", "did you mean `rl.steps`?"),
     ("teacher", "`teacher` is not of the form KEY=VALUE", "write `teacher=CHOICE`"),
     ("rl.steps =3", "`rl.steps =3` has a space before `=`", "write `rl.steps=3`"),
@@ -56,7 +60,9 @@ def test_good_words_arrive_typed(echo: Path) -> None:
     assert config.domain.words == 5
 
 
-@pytest.mark.parametrize("path", ["a b/c.jsonl", "it's.jsonl", "x=(1),{2}.jsonl", "back\\slash.jsonl", "end\\", "q\\'q"])
+@pytest.mark.parametrize(
+    "path", ["a b/c.jsonl", "it's.jsonl", "x=(1),{2}.jsonl", "back\\slash.jsonl", "end\\", "q\\'q"]
+)
 def test_a_path_never_meets_the_override_grammar(echo: Path, path: str) -> None:
     assert compose("echo", [f"tasks.path={path}"]).config.tasks.path == path
 

@@ -22,7 +22,18 @@ LAYERS = [
 STRANGERS = (1, 3)  # layers whose members do not import each other
 ALLOWED_SIBLINGS = {("train", "data")}
 RECIPES_MAY = set().union(*LAYERS[:3]) | {"credit"}
-HEAVY = ("torch", "transformers", "vllm", "kubernetes", "playwright", "openai", "pyarrow", "matplotlib", "hydra", "jinja2")
+HEAVY = (
+    "torch",
+    "transformers",
+    "vllm",
+    "kubernetes",
+    "playwright",
+    "openai",
+    "pyarrow",
+    "matplotlib",
+    "hydra",
+    "jinja2",
+)
 
 FILE_LINES, FUNCTION_LINES, STAGE_FUNCTION_LINES = 250, 40, 80
 

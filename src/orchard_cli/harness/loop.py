@@ -66,7 +66,10 @@ class MiniLoop:
                 stop = self._limit(at) or self._turn(at, sandbox, policy, sampling)
             except AttemptError as error:
                 stop, fault = "error", error.fault
-        return Transcript(tuple(at.messages), tuple(at.steps), at.ledger.build(), at.usage, stop, fault)
+        ledgers, steps = at.ledger.build(), tuple(at.steps)
+        if not ledgers:  # spans point into a ledger
+            steps = tuple(msgspec.structs.replace(s, span=None) for s in steps)
+        return Transcript(tuple(at.messages), steps, ledgers, at.usage, stop, fault)
 
     def _start(self, task: Task, resume: Transcript | None) -> _Attempt:
         if resume:

@@ -28,13 +28,13 @@ class Origin(StrEnum):
     ENVIRONMENT = "environment"
 
 
-class ToolCall(Record):
+class ToolCall(Record, frozen=True):
     id: str
     name: str
     arguments: dict[str, Any]
 
 
-class Message(Record):
+class Message(Record, frozen=True):
     role: Literal["system", "user", "assistant", "tool"]
     content: str = ""
     reasoning: str = ""
@@ -42,7 +42,7 @@ class Message(Record):
     tool_call_id: str = ""
 
 
-class Usage(Record):
+class Usage(Record, frozen=True):
     """Tokens and money of model calls. Costs are US dollars, 0 where the price is unknown."""
 
     calls: int = 0
@@ -59,7 +59,7 @@ class Usage(Record):
         )
 
 
-class Run(Record):
+class Run(Record, frozen=True):
     """`length` neighbouring tokens of a ledger that share everything but their id and log-probability."""
 
     length: int
@@ -68,7 +68,7 @@ class Run(Record):
     mask: str = ""  # why these tokens may not be trained on; always set unless origin is policy
 
 
-class Ledger(Record):
+class Ledger(Record, frozen=True):
     """Token-exact account of one prompt-to-end sequence.
 
     ids: T token ids in order. runs: their lengths sum to T. logprobs: one natural-log probability for each
@@ -87,7 +87,7 @@ class Ledger(Record):
             at += run.length
 
 
-class Executed(Record):
+class Executed(Record, frozen=True):
     """What the environment did with one action."""
 
     exit_code: int | None
@@ -97,7 +97,7 @@ class Executed(Record):
     truncated_bytes: int = 0
 
 
-class Step(Record):
+class Step(Record, frozen=True):
     """One turn: the assistant message `reply`, what it asked for, and the observation that came back."""
 
     reply: int  # index into messages
@@ -109,7 +109,7 @@ class Step(Record):
     wall_s: float = 0.0
 
 
-class Trajectory(Record):
+class Trajectory(Record, frozen=True):
     """One attempt at one task, from first prompt to grade."""
 
     id: str
