@@ -67,7 +67,7 @@ def _plan(parts: list[Section], wrong: str, rng: random.Random) -> list[Turn]:
     files = [shlex.quote(p) for p in dict.fromkeys(p for part in parts for p in part.paths)]
     look = [("Let me see what there is.", "ls && git log --oneline | head -3")]
     look += [("This is the place.", _view(part)) for part in parts[:2] if not part.new]
-    if wrong == "gives_up":
+    if wrong == "gives_up" or not parts:
         return [*look, ("I cannot find the cause.", _submit()[1])]
     if wrong == "partial":
         parts = _part_of(parts, rng)
