@@ -1,0 +1,85 @@
+"""From trajectories to examples, for SFT and for RL, with the account of every token."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..trajectory import Trajectory
+from .account import Account, written
+from .example import Example, Render, Tokens, chosen, learn, sequences
+
+Ranges = Sequence[tuple[int, int]]
+
+
+def sft_examples(
+    trajectories: Iterable[Trajectory],
+    rising: Mapping[str, Ranges],
+    *,
+    unresolved: str,
+    max_length: int,
+    render: Render | None = None,
+    tools: Sequence[dict[str, Any]] = (),
+    dedupe: bool = True,
+) -> tuple[list[Example], Account]:
+    """Resolved attempts whole, unresolved ones by `unresolved` (`sft.unresolved`); `rising`: step ranges by
+    trajectory id. Dropped by name: outcome_…, unresolved, no_rise, no_tokens, too_long, nothing_trained, duplicate.
+    """
+    account, examples = Account(), []
+    seen: set[tuple[tuple[int, ...], tuple[float, ...]]] = set()
+    for trajectory in trajectories:
+        found = list(sequences(trajectory, render, tools))
+        account.open(written(trajectory, found))
+        steps, reason = chosen(trajectory.outcome, rising.get(trajectory.id), unresolved)
+        if not found:
+            account.drop(written(trajectory, found), reason or "no_tokens")
+        for tokens in found:
+            example = learn(tokens, steps=steps, otherwise="not_rising")
+            why = reason or _unfit(example, max_length)
+            key = (example.ids, example.weights)
+            if not why and dedupe and key in seen:
+                why = "duplicate"
+            if why:
+                account.drop(tokens.sampled, why)
+                continue
+            seen.add(key)
+            account.keep(example)
+            examples.append(example)
+    account.check()
+    return examples, account
+
+
+def rl_group(
+    attempts: Iterable[Trajectory], advantages: Mapping[str, float], *, max_length: int, unused: str = "discarded"
+) -> tuple[list[Example], Account]:
+    """The examples of one task's attempts: all policy tokens of those with an advantage (by trajectory id).
+
+    The others are dropped as `unused`, or by their outcome if it does not count. An attempt with several
+    ledgers gives several examples with the same advantage. Only ledgers are used: nothing is tokenised again.
+    """
+    account, examples = Account(), []
+    for trajectory in attempts:
+        found = list(sequences(trajectory))
+        account.open(written(trajectory, found))
+        missing: list[Tokens | None] = [None]
+        for tokens in found or missing:
+            example = _rl_example(tokens, advantages.get(trajectory.id))
+            why = "" if trajectory.outcome.counts else f"outcome_{trajectory.outcome.value}"
+            why = why or ("no_tokens" if not tokens else unused if not example else _unfit(example, max_length))
+            if why or not example:
+                account.drop(tokens.sampled if tokens else written(trajectory, found), why)
+                continue
+            account.keep(example)
+            examples.append(example)
+    account.check()
+    return examples, account
+
+
+def _rl_example(tokens: Tokens | None, advantage: float | None) -> Example | None:
+    if tokens is None or advantage is None:
+        return None
+    return learn(tokens, steps=None, otherwise="", advantage=advantage)
+
+
+def _unfit(example: Example, max_length: int) -> str:
+    if len(example.ids) > max_length:
+        return "too_long"
+    return "" if example.trained else "nothing_trained"
