@@ -10,7 +10,7 @@ KINDS = ("local",)
 def open_env(cfg: schema.Env) -> Env:
     """The environment that the settings name. Raises `ConfigError` if isolation cannot be proven here."""
     if cfg.kind == "local":
-        from .local.local import LocalEnv
+        from .local.local import open_local
 
-        return LocalEnv(isolation=cfg.isolation, network=cfg.network)
+        return open_local(cfg)
     raise ConfigError(f"env.kind={cfg.kind} is not known", hint=f"one of {', '.join(KINDS)}")

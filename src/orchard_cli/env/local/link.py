@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
 
-from ...errors import Attributable, Effect, Retry, SandboxError
+from ...errors import Attributable, Effect, SandboxError
 from .spawner.wire import Frames, pack
 
 Reply = tuple[dict[str, Any], bytes]
@@ -45,7 +45,7 @@ class Link:
         self._reader = threading.Thread(target=self._read, name="orchard-env", daemon=True)
         self._reader.start()
 
-    def ask(self, op: str, body: bytes = b"", *, timeout_s: float | None = None, **header: Any) -> Reply:
+    def ask(self, op: str, body: bytes = b"", *, wait_s: float, **header: Any) -> Reply:
         """One request, one reply. Raises `SandboxError` for a fault, and when the spawner is lost."""
         number = next(self._ids)
         future: Future[Reply] = Future()
@@ -57,9 +57,9 @@ class Link:
         try:
             with self._sending:
                 self._socket.sendall(message)
-            reply, data = future.result(timeout_s)
+            reply, data = future.result(wait_s)
         except TimeoutError:
-            raise SandboxError(f"no answer to `{op}` in {timeout_s} s", code="infra.spawner_silent") from None
+            raise SandboxError(f"no answer to `{op}` in {wait_s} s", code="infra.spawner_silent") from None
         except OSError as error:
             raise self._lost_error("unknown") from error
         finally:
@@ -68,6 +68,10 @@ class Link:
         if "fault" in reply:
             raise fault(reply["fault"])
         return reply, data
+
+    @property
+    def lost(self) -> bool:
+        return bool(self._lost)
 
     def close(self) -> None:
         """End the spawner, which ends every sandbox first."""
@@ -127,5 +131,5 @@ def fault(record: dict[str, Any]) -> SandboxError:
         code=record["code"],
         attributable=attributable,
         effect=cast(Effect, record.get("effect", "unknown")),
-        retry=cast(Retry, "never" if attributable == "client" else "fresh"),
+        retry="never" if attributable == "client" else "fresh",
     )

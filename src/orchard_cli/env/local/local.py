@@ -1,17 +1,20 @@
-"""Sandboxes on this machine: `LocalEnv` and its sandboxes. The work is done by the spawner."""
+"""Sandboxes on this machine: bubblewrap behind a spawner process, proven at start; or none at all, by name."""
 
 import os
+import platform
 import posixpath
-import shutil
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from ... import schema
 from ...errors import ConfigError, SandboxError
-from ..sandbox import ExecResult, Sandbox, Spec
+from ..sandbox import Limits, Sandbox, Spec
+from . import leftovers, probe
+from .binds import completed, own_python
 from .link import Link
+from .sandbox import LocalSandbox
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BASE_ENV = {
@@ -22,44 +25,109 @@ BASE_ENV = {
     "TMPDIR": "/tmp",
     "TAR_OPTIONS": "--no-same-owner",  # one user id is all that there is inside
 }
-BWRAP = (
-    "--die-with-parent --new-session --as-pid-1 --clearenv --unshare-user --unshare-pid --unshare-ipc --unshare-uts"
-    " --unshare-cgroup --uid 0 --gid 0 --hostname sandbox --chdir / --cap-drop ALL --cap-add CAP_LEASE --disable-userns"
-).split()
-GIT_ENV = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
-APPLY = """
-if command -v git >/dev/null; then exec git apply -p1 --whitespace=nowarn -; fi
-diff=$(mktemp) && cat >"$diff" || exit
-patch -p1 --batch --dry-run -i "$diff" && patch -p1 --batch --no-backup-if-mismatch -i "$diff"
-code=$?; rm -f "$diff"; exit $code
-"""
+HINT = "apt-get install bubblewrap, or env.isolation=process to run without isolation"
+DEFAULT = Limits()
+RESERVED = ("/", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
 
 
 class LocalEnv:
-    def __init__(self, isolation: str = "auto", network: str = "none") -> None:
-        bwrap = shutil.which("bwrap")
-        if bwrap is None:
-            raise ConfigError(
-                "bubblewrap is not installed", hint="apt-get install bubblewrap, or env.isolation=process"
-            )
-        self._base = Path(tempfile.mkdtemp(prefix="orchard-env-"))
-        self._link = Link()
+    """See `Env`. Raises `ConfigError` when the isolation asked for cannot be proven here.
+
+    `limits` hold for a spec that names none. `network=open` opens the network of every sandbox; with `none`
+    a spec that asks for it is refused.
+    """
+
+    def __init__(self, isolation: str = "auto", network: str = "none", limits: Limits = DEFAULT):
+        if isolation not in ("auto", "bwrap", "process"):
+            raise ConfigError(f"env.isolation={isolation} is not known", hint="auto, bwrap or process")
+        self._isolated, self._network, self._limits = isolation != "process", network, limits
+        self._bwrap = probe.bubblewrap(HINT) if self._isolated else []
+        self._python = own_python() if self._isolated else ((), "")
+        self._lock = threading.Lock()
         self._closed = False
-        self._facts = self._link.ask(
-            "hello", base=str(self._base), bwrap=[bwrap, *BWRAP], root=os.geteuid() == 0, timeout_s=30
-        )[0]
+        leftovers.sweep()
+        self._start()
+        try:
+            self._proof = probe.prove(self, network, HINT) if self._isolated else {}
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        self._base = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
+        self._link = Link()
+        try:
+            root = os.geteuid() == 0
+            self._facts, _ = self._link.ask("hello", base=str(self._base), bwrap=self._bwrap, root=root, wait_s=60)
+        except SandboxError as error:
+            self._stop()
+            raise ConfigError(f"no sandboxes on this machine: {error}", hint=HINT) from error
+
+    def _stop(self) -> None:
+        self._link.close()
+        leftovers.remove(self._base)
 
     def open(self, spec: Spec) -> Sandbox:
-        return LocalSandbox(self._link, spec)
+        limits = spec.limits if spec.limits != DEFAULT else self._limits
+        if spec.network == "open" and self._network != "open" and self._isolated:
+            raise _bad_spec("the sandbox asks for the network, but env.network=none", hint="env.network=open")
+        if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in RESERVED:
+            raise _bad_spec(f"{spec.workdir} cannot be a work directory")
+        return self._open(replace(spec, limits=limits), self._alive(), source="")
+
+    def _alive(self) -> Link:
+        """The spawner; a new one if the old one was killed (its sandboxes are lost, new ones need not be)."""
+        with self._lock:
+            if self._closed:
+                raise _bad_spec("the environment is closed")
+            if self._link.lost:
+                self._stop()
+                self._start()
+            return self._link
+
+    def _open(self, spec: Spec, link: Link, source: str) -> Sandbox:
+        extra, folder = self._python if spec.image == "host" else ((), "")
+        reply, _ = link.ask(
+            "create",
+            tree=str(spec.tree.resolve()) if spec.tree else "",
+            workdir=posixpath.normpath(spec.workdir),
+            image=spec.image if spec.image == "host" else str(Path(spec.image).resolve()),
+            binds=[[str(bind.source.resolve()), bind.target] for bind in completed(spec.binds + extra)],
+            memory_mb=spec.limits.memory_mb,
+            disk_mb=spec.limits.disk_mb,
+            pids=spec.limits.pids,
+            cpus=spec.limits.cpus,
+            network="open" in (self._network, spec.network),
+            source=source,
+            wait_s=900,
+        )
+        path = {"PATH": f"{folder}:{PATH}"} if folder else {}
+        env = {**BASE_ENV, **path, **reply["env"], **spec.env}
+        return LocalSandbox(
+            link, reply["box"], reply["workdir"], env, fork=lambda box: self._open(spec, link, source=box)
+        )
 
     def describe(self) -> dict[str, object]:
-        return dict(self._facts)
+        cgroups = self._facts["cgroups"]
+        isolated = self._isolated
+        return {
+            "kind": "local",
+            "isolation": "bwrap" if isolated else "none",
+            "proven": self._proof,
+            "network": self._network if isolated else "open",
+            "cgroups": cgroups,
+            "memory": _memory(cgroups, isolated),
+            "pids": f"cgroup v{cgroups['pids']}" if "pids" in cgroups else "watched" if isolated else "no limit",
+            "cpus": f"cgroup v{cgroups['cpu']}" if "cpu" in cgroups else "no limit",
+            "disk": "tmpfs of that size, counted in memory" if isolated else "no limit",
+            "kernel": platform.release(),
+        }
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._link.close()
-            shutil.rmtree(self._base, ignore_errors=True)
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._stop()
 
     def __enter__(self) -> "LocalEnv":
         return self
@@ -68,123 +136,16 @@ class LocalEnv:
         self.close()
 
 
-class LocalSandbox:
-    def __init__(self, link: Link, spec: Spec, source: str = ""):
-        self._link, self._spec = link, spec
-        limits = spec.limits
-        reply, _ = link.ask(
-            "create",
-            tree=os.fspath(spec.tree.resolve()) if spec.tree else "",
-            workdir=spec.workdir,
-            image=spec.image,
-            binds=[[os.fspath(bind.source.resolve()), bind.target] for bind in spec.binds],
-            memory_mb=limits.memory_mb,
-            disk_mb=limits.disk_mb,
-            pids=limits.pids,
-            cpus=limits.cpus,
-            network=spec.network == "open",
-            source=source,
-        )
-        self.id: str = reply["box"]
-        self.workdir = spec.workdir
-        self._env = {**BASE_ENV, **spec.env}
-        self._closed = False
-        self._lock = threading.Lock()
-
-    def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        timeout_s: float = 60.0,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        max_bytes: int = 1_048_576,
-        merge: bool = False,
-    ) -> ExecResult:
-        script = os.fsencode(command) if isinstance(command, str) else b""
-        argv = {} if isinstance(command, str) else {"argv": list(command)}
-        environment = {**self._env, **(env or {})}
-        _refuse_nul(script, *environment, *environment.values(), *argv.get("argv", ()), cwd or "")
-        reply, data = self._ask(
-            "exec",
-            script + stdin,
-            script_bytes=len(script) if isinstance(command, str) else -1,
-            cwd=posixpath.join(self.workdir, cwd or ""),
-            env=environment,
-            limit_s=timeout_s,
-            max_bytes=max_bytes,
-            merge=merge,
-            **argv,
-        )
-        return _result(reply, data)
-
-    def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes:
-        return self._ask("read", path=path, cwd=self.workdir, max_bytes=max_bytes)[1]
-
-    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        self._ask("write", data, path=path, cwd=self.workdir, mode=mode)
-
-    def list(self, path: str = ".") -> tuple[str, ...]:
-        names = self._ask("list", path=path, cwd=self.workdir)[1].split(b"\0")
-        return tuple(os.fsdecode(name) for name in names if name)
-
-    def diff(self) -> str:
-        return self._ask("diff", cwd="/")[1].decode()
-
-    def patch(self, diff: str) -> None:
-        if not diff.strip():
-            return
-        result = self.exec(APPLY, stdin=diff.encode(errors="surrogateescape"), env=GIT_ENV)
-        if not result.ok:
-            said = (result.stderr or result.stdout).decode(errors="replace").strip()
-            raise SandboxError(
-                f"the diff does not apply: {said[:2000]}",
-                code="patch_failed",
-                attributable="client",
-                effect="none",
-                retry="never",
-            )
-
-    def close(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-        self._link.ask("close", box=self.id)
-
-    def __enter__(self) -> "LocalSandbox":
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def _ask(self, op: str, body: bytes = b"", **header: Any) -> tuple[dict[str, Any], bytes]:
-        return self._link.ask(op, body, box=self.id, **header)
+def open_local(cfg: schema.Env) -> LocalEnv:
+    limits = Limits(cfg.memory_mb, cfg.pids, cfg.cpus, cfg.disk_mb)
+    return LocalEnv(cfg.isolation, cfg.network, limits)
 
 
-def _refuse_nul(*words: str | bytes) -> None:
-    for word in words:
-        if (b"\0" if isinstance(word, bytes) else "\0") in word:  # type: ignore[operator]
-            raise SandboxError(
-                "a command, argument or variable holds a NUL byte",
-                code="client.bad_argument",
-                attributable="client",
-                effect="none",
-                retry="never",
-            )
+def _memory(cgroups: dict[str, int], isolated: bool) -> str:
+    if "memory" in cgroups:
+        return f"cgroup v{cgroups['memory']}, processes watched every 0.1 s"
+    return "resident size watched every 0.1 s" if isolated else "no limit"
 
 
-def _result(reply: dict[str, Any], data: bytes) -> ExecResult:
-    kept, seen = reply["kept"], reply["seen"]
-    return ExecResult(
-        exit_code=reply["exit_code"],
-        reason=reply["reason"],
-        signal=reply["signal"],
-        stdout=data[: kept[0]],
-        stderr=data[kept[0] :],
-        wall_s=reply["wall_s"],
-        stdout_bytes=seen[0],
-        stderr_bytes=seen[1] if len(seen) > 1 else 0,
-        left_running=tuple(reply["left_running"]),
-    )
+def _bad_spec(message: str, hint: str = "") -> SandboxError:
+    return SandboxError(message, code="client.bad_spec", attributable="client", effect="none", retry="never", hint=hint)

@@ -1,11 +1,18 @@
 """Resource limits of the kernel, version 1 or 2, whichever this machine lets us write."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-CONTROLLERS = ("memory", "pids", "freezer", "cpu")
+CONTROLLERS = ("memory", "pids", "cpu")
 MIB = 1 << 20
+NAMES = {  # what we read: (version 1, version 2, key of the line, version 2 key where it differs)
+    "oom": ("memory", "memory.oom_control", "memory.events", "oom_kill", "oom_kill"),
+    "charged": ("memory", "memory.usage_in_bytes", "memory.current", "", ""),
+    "processes": ("memory", "memory.stat", "memory.stat", "total_rss", "anon"),
+    "refused": ("pids", "pids.events", "pids.events", "max", "max"),
+}
 
 
 @dataclass(frozen=True)
@@ -23,83 +30,61 @@ class Group:
 
     folders: list[tuple[Hierarchy, Path]] = field(default_factory=list)
     entries: list[int] = field(default_factory=list)  # open cgroup.procs, written by whoever joins
-
-    def _file(self, controller: str, v1: str, v2: str) -> tuple[Path, int] | None:
-        for hierarchy, folder in self.folders:
-            if controller in hierarchy.controllers:
-                name = v1 if hierarchy.version == 1 else v2
-                return (folder / name, hierarchy.version) if name else None
-        return None
-
-    def _counter(self, controller: str, v1: str, v2: str, key: str) -> int:
-        found = self._file(controller, v1, v2)
-        if found is None:
-            return 0
-        try:
-            for line in found[0].read_text().splitlines():
-                name, _, value = line.partition(" ")
-                if name == key or not value:
-                    return int(value or name)
-        except (OSError, ValueError):
-            return 0
-        return 0
+    _open: dict[str, int] = field(default_factory=dict)  # counters, by our name for them
 
     def counts(self, controller: str) -> bool:
         return any(controller in hierarchy.controllers for hierarchy, _ in self.folders)
 
-    def oom_kills(self) -> int:
-        return self._counter("memory", "memory.oom_control", "memory.events", "oom_kill")
+    def counter(self, name: str) -> int:
+        """`oom` kills, `charged` bytes, bytes of `processes`, forks `refused`; 0 where nothing counts."""
+        controller, *files, key1, key2 = NAMES[name]
+        for hierarchy, folder in self.folders:
+            if controller in hierarchy.controllers:
+                file, key = (files[0], key1) if hierarchy.version == 1 else (files[1], key2)
+                return self._read(name, folder / file, key)
+        return 0
 
-    def pid_refusals(self) -> int:
-        return self._counter("pids", "pids.events", "pids.events", "max")
-
-    def memory_charged(self) -> int:
-        """Bytes charged, files in memory included."""
-        return self._counter("memory", "memory.usage_in_bytes", "memory.current", "")
-
-    def memory_of_processes(self) -> int:
-        version = 1 if any(h.version == 1 for h, _ in self.folders if "memory" in h.controllers) else 2
-        key = "total_rss" if version == 1 else "anon"
-        return self._counter("memory", "memory.stat", "memory.stat", key)
-
-    def freeze(self, frozen: bool) -> bool:
-        """Stop (or go on with) every process at once; False where the kernel offers no freezer."""
-        found = self._file("freezer", "freezer.state", "cgroup.freeze")
-        if found is None:
-            return False
-        words = ("FROZEN", "THAWED") if found[1] == 1 else ("1", "0")
+    def _read(self, name: str, path: Path, key: str) -> int:
         try:
-            found[0].write_text(words[0 if frozen else 1])
+            if name not in self._open:
+                self._open[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            text = os.pread(self._open[name], 8192, 0).decode()
         except OSError:
-            return False
-        return True
+            return 0
+        for line in text.splitlines():
+            word, _, value = line.partition(" ")
+            if word == key:
+                return int(value)
+            if not key:
+                return int(word)
+        return 0
 
     def limit(self, memory: int, pids: int, cpus: float) -> None:
         """Set limits: bytes, processes, cores; 0 leaves one open."""
-        if memory:
-            self._set("memory", "memory.limit_in_bytes", "memory.max", str(memory))
-            self._set("memory", "memory.memsw.limit_in_bytes", "", str(memory))
-            self._set("memory", "", "memory.swap.max", "0")
-        if pids:
-            self._set("pids", "pids.max", "pids.max", str(pids))
-        if cpus:
-            self._set(
-                "cpu", "cpu.cfs_period_us", "cpu.max", "100000" if self._is_v1("cpu") else f"{int(cpus * 1e5)} 100000"
-            )
-            self._set("cpu", "cpu.cfs_quota_us", "", str(int(cpus * 1e5)))
+        quota = str(int(cpus * 100_000))
+        for hierarchy, folder in self.folders:
+            old = hierarchy.version == 1
+            if memory and "memory" in hierarchy.controllers:
+                _put(folder / ("memory.limit_in_bytes" if old else "memory.max"), str(memory))
+                _put(folder / ("memory.memsw.limit_in_bytes" if old else "memory.swap.max"), str(memory if old else 0))
+            if pids and "pids" in hierarchy.controllers:
+                _put(folder / "pids.max", str(pids))
+            if cpus and "cpu" in hierarchy.controllers:
+                _put(folder / ("cpu.cfs_quota_us" if old else "cpu.max"), quota if old else f"{quota} 100000")
 
-    def _is_v1(self, controller: str) -> bool:
-        return any(h.version == 1 for h, _ in self.folders if controller in h.controllers)
-
-    def _set(self, controller: str, v1: str, v2: str, value: str) -> None:
-        found = self._file(controller, v1, v2)
-        if found is not None and found[0].exists():
-            found[0].write_text(value)
+    def freeze(self, frozen: bool) -> None:
+        """Stop (or go on with) every process at once, where the kernel lets us (version 2)."""
+        for hierarchy, folder in self.folders:
+            if hierarchy.version == 2:
+                with suppress(OSError):
+                    _put(folder / "cgroup.freeze", str(int(frozen)))
 
     def remove(self) -> bool:
         """True when every folder is gone; False while something in one still runs."""
-        while self.entries:
-            os.close(self.entries.pop())
+        for fd in (*self.entries, *self._open.values()):
+            os.close(fd)
+        self.entries.clear()
+        self._open.clear()
         while self.folders:
             try:
                 self.folders[-1][1].rmdir()
@@ -109,34 +94,6 @@ class Group:
                 return False
             self.folders.pop()
         return True
-
-
-def _mounts() -> list[tuple[str, str, Path, set[str]]]:
-    """(file system, root of the mount, mount point, super options) of each cgroup mount."""
-    found = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        if kind in ("cgroup", "cgroup2"):
-            fields = left.split(" ")
-            found.append((kind, fields[3], Path(fields[4]), set(options.split(","))))
-    return found
-
-
-def _own() -> dict[str, str]:
-    """Our place in each tree: controller (version 2: empty) -> path."""
-    places = {}
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, names, path = line.split(":", 2)
-        for name in names.split(","):
-            places[name] = path
-    return places
-
-
-def _place(root: str, point: Path, own: str) -> Path:
-    inside = own[len(root) :] if root != "/" and own.startswith(root) else own
-    place = point / inside.lstrip("/")
-    return place if place.is_dir() else point
 
 
 class Cgroups:
@@ -160,14 +117,12 @@ class Cgroups:
                     if self._add_v2(candidate):
                         break
 
-    def have(self) -> frozenset[str]:
-        return frozenset(c for h in self.hierarchies for c in h.controllers)
-
     def versions(self) -> dict[str, int]:
+        """Which controller works, and by which version."""
         return {c: h.version for h in self.hierarchies for c in sorted(h.controllers)}
 
     def _add_v1(self, controller: str, base: Path) -> None:
-        if controller in self.have():
+        if controller in self.versions():
             return
         folder = base / self.name
         try:
@@ -178,7 +133,7 @@ class Cgroups:
         self.hierarchies.append(Hierarchy(1, folder, frozenset((controller,))))
 
     def _add_v2(self, base: Path) -> bool:
-        wanted = [c for c in ("memory", "pids", "cpu") if c not in self.have()]
+        wanted = [c for c in CONTROLLERS if c not in self.versions()]
         folder = base / self.name
         try:
             offered = set((base / "cgroup.controllers").read_text().split())
@@ -191,16 +146,18 @@ class Cgroups:
             return False
         try:
             _enable(folder, use)
-            freezer = {"freezer"} - self.have()
-            self.hierarchies.append(Hierarchy(2, folder, frozenset(use) | freezer))
         except OSError:
             folder.rmdir()
             return False
+        self.hierarchies.append(Hierarchy(2, folder, frozenset(use)))
         return True
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str, *, cpu: bool) -> Group:
+        """The folders of one sandbox; the CPU controller only on demand, since joining costs time."""
         made = Group()
         for hierarchy in self.hierarchies:
+            if hierarchy.controllers == {"cpu"} and not cpu:
+                continue
             folder = hierarchy.path / name
             folder.mkdir()
             made.folders.append((hierarchy, folder))
@@ -209,11 +166,37 @@ class Cgroups:
 
     def remove(self) -> None:
         for hierarchy in self.hierarchies:
-            try:
+            with suppress(OSError):
                 hierarchy.path.rmdir()
-            except OSError:
-                continue
         self.hierarchies.clear()
+
+
+def _mounts() -> list[tuple[str, str, Path, set[str]]]:
+    """(file system, root of the mount, mount point, super options) of each cgroup mount."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        if kind in ("cgroup", "cgroup2"):
+            fields = left.split(" ")
+            found.append((kind, fields[3], Path(fields[4]), set(options.split(","))))
+    return found
+
+
+def _own() -> dict[str, str]:
+    """Our place in each tree: controller (version 2: empty) -> path."""
+    places = {}
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        places.update({name: path for name in names.split(",")})
+    return places
+
+
+def _place(root: str, point: Path, own: str) -> Path:
+    """Our own folder below a mount, whose root may itself be a folder of the tree (in a container)."""
+    inside = own[len(root) :] if root != "/" and own.startswith(root) else own
+    place = point / inside.lstrip("/")
+    return place if place.is_dir() else point
 
 
 def _enable(folder: Path, controllers: list[str]) -> None:
@@ -221,3 +204,13 @@ def _enable(folder: Path, controllers: list[str]) -> None:
     missing = [f"+{c}" for c in controllers if c not in on]
     if missing:
         (folder / "cgroup.subtree_control").write_text(" ".join(missing))
+
+
+def _put(path: Path, value: str) -> None:
+    """Write one control file; one that this kernel lacks (swap accounting) is passed over."""
+    with suppress(FileNotFoundError):
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, value.encode())
+        finally:
+            os.close(fd)

@@ -27,6 +27,7 @@ class Door:
 
     init: int = -1  # pidfd of its first process; -1: no namespaces
     kinds: int = 0
+    marks: bool = True  # may make a namespace for each command
     joins: Sequence[int] = ()  # open cgroup.procs files
     max_processes: int = 0  # only where no cgroup can count them
 
@@ -37,6 +38,7 @@ class Plan:
 
     cwd: str
     env: Mapping[str, str] = field(default_factory=dict)
+    mark: int = 0  # given from outside where the child cannot make one
     script: bytes | None = None
     argv: Sequence[str] | None = None
     call: Callable[[], None] | None = None
@@ -73,16 +75,15 @@ def become(door: Door, plan: Plan, status: int) -> NoReturn:
 
 
 def _prepare(door: Door, plan: Plan, status: int) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
     if plan.limited:
         for entry in door.joins:
             os.write(entry, b"0")
     os.setsid()
-    # A cgroup namespace of its own marks all that this command starts: inherited, readable from outside, and
-    # nothing inside has the power to change it.
-    kernel.unshare(kernel.CLONE_NEWCGROUP)
-    os.write(status, b"%d\n" % os.stat("/proc/self/ns/cgroup").st_ino)
+    if door.marks and plan.inside:
+        # A cgroup namespace of its own marks all that this command starts: inherited, readable from outside, and
+        # nothing inside has the power to change it.
+        kernel.unshare(kernel.CLONE_NEWCGROUP)
+        os.write(status, b"%d\n" % os.stat("/proc/self/ns/cgroup").st_ino)
     os.dup2(plan.stdin, 0)
     os.dup2(plan.stdout, 1)
     os.dup2(plan.stderr, 2)

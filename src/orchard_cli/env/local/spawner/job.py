@@ -12,114 +12,129 @@ from typing import Any, Protocol
 from . import kernel
 from .cgroups import Group
 from .enter import Door, Plan, become
-from .loop import Loop, Timer
+from .loop import Loop
 from .members import Members
-from .streams import Stream
+from .streams import Sink, Stream
 
 GRACE_OUTPUT = 0.05  # seconds that late output of children may still take after the leader has ended
 GRACE_TERM = 0.5  # seconds between SIGTERM and SIGKILL
-KILL_ROUNDS = 40
+SWEEP_AFTER, GIVE_UP_AFTER = 40, 150  # rounds of killing by name
 
 
 class Home(Protocol):
     """What a job needs to know of its sandbox."""
 
-    door: Door
-    members: Members
-    group: Group
-    full: Callable[[], bool]  # no room left for files
+    @property
+    def door(self) -> Door: ...
 
-    def kill_everyone(self) -> None: ...
+    @property
+    def members(self) -> Members: ...
 
-    def adopt(self, streams: list[Stream]) -> None:
-        """Go on emptying the output of processes that were left running."""
+    @property
+    def group(self) -> Group: ...
+
+    @property
+    def sink(self) -> Sink: ...
+
+    def full(self) -> bool:
+        """No room is left for files."""
         ...
 
-
-Done = Callable[["Job"], None]
+    def kill_everyone(self) -> None: ...
 
 
 class Job:
     """Started at once; calls `done` exactly once, when `result` or `fault` is set."""
 
-    def __init__(self, loop: Loop, home: Home, plan: Plan, done: Done, *, timeout: float, cap: int, merge: bool):
+    def __init__(
+        self,
+        loop: Loop,
+        home: Home,
+        plan: Plan,
+        done: Callable[["Job"], None],
+        *,
+        timeout: float,
+        cap: int,
+        merge: bool = False,
+    ):
         self.result: dict[str, Any] = {}
         self.fault: dict[str, Any] | None = None
+        self.limited = plan.limited
         self._loop, self._home, self._done = loop, home, done
         self._began = time.monotonic()
-        self._mark, self._said = 0, b""
-        self._killed_for = ""
+        self._mark, self._said = plan.mark, b""
+        self._over, self._killed_for = False, ""
         self._status: int | None = None  # wait status of the leader
-        self._timers: list[Timer] = []
-        self._oom, self._refused = home.group.oom_kills(), home.group.pid_refusals()
+        self._oom, self._refused = home.group.counter("oom"), home.group.counter("refused")
         self._start(plan, cap, merge)
-        self._timers.append(loop.after(timeout, lambda: self.stop("timeout")))
+        self._timer = loop.after(timeout, lambda: self.stop("timeout"))
 
     def _start(self, plan: Plan, cap: int, merge: bool) -> None:
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2 if merge else 3)]
-        status, out, err = pipes[0], pipes[1], pipes[-1]
-        plan = replace(plan, stdout=out[1], stderr=err[1])
-        self.pid = _fork_into(self._home.door, plan, status[1])
-        for _, end in pipes:
-            os.close(end)
-        self._pidfd = os.pidfd_open(self.pid)
-        self._report = status[0]
-        self.streams = [Stream(read, cap) for read, _ in pipes[1:]]
+        plan = replace(plan, stdout=pipes[1][1], stderr=pipes[-1][1])
+        try:
+            self._pid = _fork_into(self._home.door, plan, pipes[0][1])
+        finally:
+            for _, end in pipes:
+                os.close(end)
+        self._pidfd = os.pidfd_open(self._pid)
+        self._report = pipes[0][0]
         os.set_blocking(self._report, False)
+        self.streams = [Stream(read, cap) for read, _ in pipes[1:]]
         self._loop.watch(self._pidfd, self._leader_ended)
         for stream in self.streams:
-            self._loop.watch(stream.fd, lambda stream=stream: self._readable(stream))  # type: ignore[misc]
+            self._watch(stream)
 
-    def mark(self) -> int:
-        """Identity of all that this command started; 0 while the child is still on its way."""
-        self._read_report()
-        return self._mark
+    # -- while it runs
+
+    def _watch(self, stream: Stream) -> None:
+        if stream.open and not self._over:
+            self._loop.watch(stream.fd, lambda: self._readable(stream))
 
     def _readable(self, stream: Stream) -> None:
         stream.read()
         if not stream.open:
             self._loop.unwatch(stream.fd)
-            self._maybe_finish()
+            self._end_if_silent()
+        elif stream.flooding:
+            self._loop.unwatch(stream.fd)
+            self._loop.after(0.001, lambda: self._watch(stream))
 
     def _leader_ended(self) -> None:
         self._loop.unwatch(self._pidfd)
-        _, self._status = os.waitpid(self.pid, 0)
+        _, self._status = os.waitpid(self._pid, 0)
         os.close(self._pidfd)
-        if not self._killed_for:
-            self._cancel_timers()
-        for stream in self.streams:
-            if stream.open:
-                stream.read(rounds=64)
-        self._maybe_finish()
-        if self._status is not None and not self._killed_for and self._timers == []:
-            self._timers.append(self._loop.after(GRACE_OUTPUT, self._finish))
-
-    def _maybe_finish(self) -> None:
-        if self._status is None or any(stream.open for stream in self.streams):
+        if self._over or self._killed_for:
             return
-        if not self._killed_for:
+        self._timer.cancel()
+        self._timer = self._loop.after(GRACE_OUTPUT, self._finish)
+        self._read_rest()
+        self._end_if_silent()
+
+    def _end_if_silent(self) -> None:
+        """The leader has ended and nobody holds its output any more: no need to wait for late words."""
+        if self._status is not None and not self._killed_for and not any(s.open for s in self.streams):
             self._finish()
 
     # -- ending it early
 
     def stop(self, reason: str) -> None:
         """End everything that the command started: TERM, a grace, KILL. The sandbox goes on."""
-        if self._killed_for or not self._alive():
-            return
-        self._killed_for = reason
-        self._cancel_timers()
-        self._signal(signal.SIGTERM)
-        self._await_end(time.monotonic() + GRACE_TERM)
+        if self._begin_killing(reason):
+            self._signal(signal.SIGTERM)
+            self._await_end(time.monotonic() + GRACE_TERM)
 
     def kill(self, reason: str) -> None:
-        if not self._alive():
-            return
-        self._killed_for = reason
-        self._cancel_timers()
-        self._kill_round(0)
+        """The same without grace."""
+        if self._begin_killing(reason):
+            self._kill_round(0)
 
-    def _alive(self) -> bool:
-        return not self.result and self.fault is None
+    def _begin_killing(self, reason: str) -> bool:
+        if self._over or self._killed_for or self._status is not None:
+            return False
+        self._killed_for = reason
+        self._timer.cancel()
+        return True
 
     def _await_end(self, until: float) -> None:
         if self._ended():
@@ -127,71 +142,68 @@ class Job:
         elif time.monotonic() >= until:
             self._kill_round(0)
         else:
-            self._timers = [self._loop.after(0.01, lambda: self._await_end(until))]
+            self._timer = self._loop.after(0.01, lambda: self._await_end(until))
 
     def _kill_round(self, count: int) -> None:
-        if count and self._ended():
+        if (count and self._ended()) or count > GIVE_UP_AFTER:
             self._finish()
             return
-        if count >= KILL_ROUNDS:
+        if count > SWEEP_AFTER:
             self._home.kill_everyone()  # something inside multiplies faster than we can name it
-        group = self._home.group
-        frozen = group.freeze(True)
+        self._home.group.freeze(True)
         self._signal(signal.SIGKILL)
-        if frozen:
-            group.freeze(False)
-        self._timers = [self._loop.after(0.002 if count < 5 else 0.02, lambda: self._kill_round(count + 1))]
+        self._home.group.freeze(False)
+        self._timer = self._loop.after(0.002 if count < 5 else 0.02, lambda: self._kill_round(count + 1))
 
     def _signal(self, number: int) -> None:
-        hit = self._home.members.send(self.mark(), number)
+        self._read_report()
+        hit = self._home.members.send(self._mark, number) if self._mark else 0
         if self._status is None and not hit:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def _ended(self) -> bool:
-        return self._status is not None and not self._home.members.pids(self.mark())
+        self._read_report()
+        return self._status is not None and not (self._mark and self._home.members.pids(self._mark))
 
     # -- the result
 
-    def _cancel_timers(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
-        self._timers = []
-
     def _finish(self) -> None:
-        if not self._alive():
+        if self._over:
             return
-        self._cancel_timers()
-        for stream in self.streams:
-            self._loop.unwatch(stream.fd)
-            if stream.open:
-                stream.read(rounds=64)
+        self._over = True
+        self._timer.cancel()
         self._read_report()
         os.close(self._report)
-        left = () if self._killed_for or self.fault else self._home.members.pids(self._mark)
+        self._read_rest()
+        left = () if self._killed_for or not self._mark else self._home.members.pids(self._mark)
         if self.fault is None:
             self.result = self._describe(left)
-        still_open = [stream for stream in self.streams if stream.open]
         for stream in self.streams:
+            self._loop.unwatch(stream.fd)
             if not (left and stream.open):
                 os.close(stream.fd)
-        if left and still_open:
-            self._home.adopt(still_open)
+        if left:
+            self._home.sink.adopt([stream for stream in self.streams if stream.open])
         self._done(self)
+
+    def _read_rest(self) -> None:
+        for stream in self.streams:
+            if stream.open:
+                stream.read(rounds=64)
 
     def _read_report(self) -> None:
         """Lines of the child: its mark, then a fault if it did not become the program."""
         with suppress(BlockingIOError):
             self._said += os.read(self._report, 65536)
         for line in self._said.splitlines():
-            if line.startswith(b"{") and self._status is not None:
+            if line.startswith(b"{") and not self._killed_for:
                 self.fault = json.loads(line)
             elif line.isdigit():
                 self._mark = int(line)
 
     def _describe(self, left: tuple[int, ...]) -> dict[str, Any]:
-        status = self._status if self._status is not None else 0
-        code = os.waitstatus_to_exitcode(status)
-        reason = self._reason(code)
+        code = os.waitstatus_to_exitcode(self._status or 0)
+        reason = self._killed_for or self._reason(code)
         return {
             "exit_code": code if reason == "exited" else None,
             "signal": -code if reason == "signaled" else None,
@@ -202,14 +214,12 @@ class Job:
         }
 
     def _reason(self, code: int) -> str:
-        if self._killed_for:
-            return self._killed_for
+        """Why it ended: a limit counts only if the command itself failed."""
         if code == 0:
             return "exited"
-        group = self._home.group
-        if code in (-9, 137) and group.oom_kills() > self._oom:
+        if code in (-9, 137) and self._home.group.counter("oom") > self._oom:
             return "oom"
-        if group.pid_refusals() > self._refused:
+        if self._home.group.counter("refused") > self._refused:
             return "pid_limit"
         if self._home.full():
             return "disk_quota"
@@ -218,16 +228,14 @@ class Job:
 
 def _fork_into(door: Door, plan: Plan, status: int) -> int:
     """Fork a child that lives in the sandbox's pid namespace while staying ours to wait for."""
-    if door.init < 0 or not plan.inside:
-        pid = os.fork()
-        if pid == 0:
-            become(door, plan, status)
-        return pid
-    kernel.setns(door.init, kernel.CLONE_NEWPID)
+    inside = door.init >= 0 and plan.inside
+    if inside:
+        kernel.setns(door.init, kernel.CLONE_NEWPID)
     try:
         pid = os.fork()
         if pid == 0:
             become(door, plan, status)
         return pid
     finally:
-        kernel.setns(kernel.OWN, kernel.CLONE_NEWPID)
+        if inside:
+            kernel.setns(kernel.OWN, kernel.CLONE_NEWPID)

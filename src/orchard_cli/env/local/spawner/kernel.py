@@ -16,12 +16,14 @@ MS_NOSUID, MS_NODEV = 2, 4
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
-_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
-_CAP_VERSION_3 = 0x20080522
-_LAST_CAP = 63
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 1, 4, 28, 38
+_NO_ROOT_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP, their locks, and KEEP_CAPS locked off
+_CAPSET_HEAD = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))  # version 3, this process
+_CAPSET_NONE = ctypes.create_string_buffer(24)
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+_libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
 
 
 def _check(result: int, what: str) -> None:
@@ -60,9 +62,8 @@ def umount(target: str) -> None:
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
 
 
-def prctl(option: int, first: int = 0, second: int = 0) -> int:
-    zero = ctypes.c_ulong(0)
-    return int(_libc.prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), zero, zero))
+def prctl(option: int, first: int = 0) -> int:
+    return int(_libc.prctl(option, first, 0, 0, 0))
 
 
 def hide_memory() -> None:
@@ -75,15 +76,11 @@ def die_with_parent(signal_number: int) -> None:
 
 
 def drop_privileges() -> None:
-    """Give up every capability for good, also for programs that would gain some when started."""
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    for capability in range(_LAST_CAP + 1):
-        if prctl(_PR_CAPBSET_DROP, capability) < 0:
-            break
-    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
-    head = ctypes.create_string_buffer(struct.pack("Ii", _CAP_VERSION_3, 0))
-    none = ctypes.create_string_buffer(24)
-    _check(_libc.capset(head, none), "capset")
+    """Give up every capability for good, also for programs that root or a setuid bit would give some."""
+    _check(prctl(_PR_SET_NO_NEW_PRIVS, 1), "no new privileges")
+    _check(prctl(_PR_SET_SECUREBITS, _NO_ROOT_LOCKED), "securebits")
+    _check(_libc.capset(_CAPSET_HEAD, _CAPSET_NONE), "capset")
 
 
 OWN = os.pidfd_open(os.getpid())
+OWN_PID_NAMESPACE = os.stat("/proc/self/ns/pid").st_ino

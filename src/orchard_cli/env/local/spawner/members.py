@@ -1,52 +1,61 @@
-"""The processes that one command started, found by the mark that `enter` gave it (a cgroup namespace)."""
+"""The processes that one command started, found by a mark that they inherit.
+
+In a sandbox with namespaces the mark is the command's own cgroup namespace, which nothing inside can change.
+Without namespaces it is a variable of the environment: enough for programs that mean no harm.
+"""
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+
+Bears = Callable[[int, int], bool]  # (open /proc/PID, mark)
+VARIABLE = "ORCHARD_COMMAND"
+
+
+def by_namespace(handle: int, mark: int) -> bool:
+    return os.stat("ns/cgroup", dir_fd=handle).st_ino == mark
+
+
+def by_variable(handle: int, mark: int, *, name: str = VARIABLE) -> bool:
+    return f"{name}={mark}" in _text("environ", handle).split("\0")
 
 
 class Members:
-    """Reads one /proc: the sandbox's own, so numbers are those seen inside."""
+    """Reads one /proc (in a sandbox: its own, so numbers are those seen inside)."""
 
-    def __init__(self, proc: int):
-        self._proc = proc
+    def __init__(self, proc: int, bears: Bears):
+        self._proc, self._bears = proc, bears
 
     def pids(self, mark: int) -> tuple[int, ...]:
-        return tuple(pid for pid in self._all() if self._marked(str(pid), self._proc, mark))
+        return tuple(pid for pid, _ in self._marked(mark))
 
-    def everyone(self) -> tuple[int, ...]:
-        return tuple(self._all())
+    def everyone(self) -> list[int]:
+        return sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
 
     def send(self, mark: int, number: int) -> int:
         """Signal each process that bears the mark, without a race on reused numbers. Returns how many."""
         hit = 0
-        for pid in self._all():
-            with suppress(OSError), _opened(str(pid), self._proc) as handle:
-                if self._marked(".", handle, mark):
-                    signal.pidfd_send_signal(handle, number)
-                    hit += 1
+        for _, handle in self._marked(mark):
+            with suppress(OSError):
+                signal.pidfd_send_signal(handle, number)
+                hit += 1
         return hit
 
-    def resident(self, marks: set[int]) -> int:
-        """Bytes of memory that the marked processes hold themselves."""
+    def resident(self) -> int:
+        """Bytes of memory that the processes hold themselves (shared files not counted)."""
         pages = 0
-        for pid in self._all():
+        for pid in self.everyone():
             with suppress(OSError, ValueError, IndexError), _opened(str(pid), self._proc) as handle:
-                if os.stat("ns/cgroup", dir_fd=handle).st_ino in marks:
-                    size, resident, shared = _text("statm", handle).split()[:3]
-                    pages += int(resident) - int(shared)
+                resident, shared = _text("statm", handle).split()[1:3]
+                pages += int(resident) - int(shared)
         return pages * os.sysconf("SC_PAGE_SIZE")
 
-    def _all(self) -> Iterator[int]:
-        return iter(sorted(int(name) for name in os.listdir(self._proc) if name.isdigit()))
-
-    @staticmethod
-    def _marked(pid: str, base: int, mark: int) -> bool:
-        try:
-            return os.stat(f"{pid}/ns/cgroup", dir_fd=base).st_ino == mark
-        except OSError:  # gone, or dead and not yet collected
-            return False
+    def _marked(self, mark: int) -> Iterator[tuple[int, int]]:
+        for pid in self.everyone():
+            with suppress(OSError), _opened(str(pid), self._proc) as handle:
+                if self._bears(handle, mark):  # the dead who wait to be collected bear none
+                    yield pid, handle
 
 
 @contextmanager
@@ -61,6 +70,6 @@ def _opened(name: str, base: int) -> Iterator[int]:
 def _text(name: str, base: int) -> str:
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=base)
     try:
-        return os.read(fd, 4096).decode()
+        return os.read(fd, 1 << 20).decode(errors="replace")
     finally:
         os.close(fd)

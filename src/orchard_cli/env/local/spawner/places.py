@@ -1,0 +1,190 @@
+"""All sandboxes of this spawner: how they come to be, by whom they are found, how they end."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from . import copy, kernel, roots
+from .box import Box, Making
+from .cgroups import MIB, Cgroups, Group
+from .enter import Plan
+from .faults import Fault, Header, client, guarded
+from .job import Job
+from .loop import Loop
+from .plain import Plain
+from .watch import Bounds, Place, Watch
+
+COPY_DEADLINE = 600.0  # seconds to copy the files of a sandbox
+
+
+class Places:
+    def __init__(self, loop: Loop, header: Header):
+        self.base: str = header["base"]
+        self.isolated = bool(header["bwrap"])
+        self._loop, self._bwrap, self._userxattr = loop, header["bwrap"], not header["root"]
+        self._known: dict[str, tuple[Place, Bounds]] = {}
+        self._lowers: dict[str, int] = {}
+        self._count = 0
+        self.watch = Watch(loop, self._known.values)
+        if self.isolated:
+            _private_mounts(self.base, header["root"])
+            os.mkdir(f"{self.base}/skeleton")
+            roots.build_skeleton(Path(self.base, "skeleton"))
+        os.mkdir(f"{self.base}/empty")
+        self.cgroups = Cgroups(os.path.basename(self.base))
+
+    def find(self, name: str) -> Place:
+        if name not in self._known:
+            raise client("closed", "this sandbox is closed")
+        place, _ = self._known[name]
+        if place.dead:
+            raise gone(place, effect="none")
+        return place
+
+    def number(self) -> int:
+        self._count += 1
+        return self._count
+
+    # -- the beginning
+
+    def create(self, header: Header, done: Callable[[str, Place], None], failed: Callable[[Header], None]) -> None:
+        name = str(self.number())
+        source = self.find(header["source"]) if header["source"] else None
+        group = self.cgroups.group(name, cpu=bool(header["cpus"]))
+        try:
+            place = self._make(name, header, group)
+        except (OSError, Fault):
+            group.remove()
+            raise
+        self._known[name] = (place, Bounds(header["memory_mb"] * MIB, header["pids"]))
+
+        def undo(fault: Header) -> None:
+            self._known.pop(name, None)
+            place.close(lambda: failed(fault))
+
+        def ready(fault: Header | None) -> None:
+            undo(fault) if fault else done(name, place)
+
+        def start() -> None:
+            guarded(lambda: place.start(ready), undo)
+
+        if isinstance(place, Plain) or source is not None:
+            guarded(lambda: self._copy(source, place, start, undo), undo)
+        else:
+            start()
+
+    def _make(self, name: str, header: Header, group: Group) -> Place:
+        disk, memory = header["disk_mb"] * MIB, header["memory_mb"] * MIB
+        # The disk is in memory and counts there; see `watch`.
+        hard = (memory + disk if disk else 0) if self.isolated else memory
+        group.limit(hard if memory else 0, header["pids"], header["cpus"])
+        base = f"{self.base}/{name}"
+        if not self.isolated:
+            return Plain(self._loop, _directory(header["tree"] or f"{self.base}/empty"), base, int(name), group)
+        making = self._making(header, disk)
+        return Box(self._loop, making, base, group, bwrap=self._bwrap, userxattr=self._userxattr)
+
+    def _making(self, header: Header, disk: int) -> Making:
+        host = header["image"] == "host"
+        root = f"{self.base}/skeleton" if host else header["image"]
+        inside = f"{root}/{header['workdir'].strip('/')}"
+        for source, _ in header["binds"]:
+            if not os.path.exists(source):
+                raise client("bad_spec", f"{source}: no such file or directory")
+        return Making(
+            workdir=header["workdir"],
+            root=self._lower(root),
+            systems=[(name, self._lower(f"/{name}")) for name in roots.system_directories()] if host else [],
+            tree=_directory(header["tree"] or (inside if os.path.isdir(inside) else f"{self.base}/empty")),
+            binds=[(source, target) for source, target in header["binds"]],
+            disk=disk,
+            network=header["network"],
+        )
+
+    def _lower(self, path: str) -> int:
+        """A directory that many sandboxes stand on; opened once."""
+        if path not in self._lowers:
+            self._lowers[path] = _directory(path)
+        return self._lowers[path]
+
+    def _copy(
+        self, source: Place | None, place: Place, then: Callable[[], None], failed: Callable[[Header], None]
+    ) -> None:
+        """Fill a new sandbox's files in a child of its own, so that nobody else waits."""
+        home = source or place
+        if source is not None:
+            pairs = [(source.changes, part, part) for part in source.parts()]
+        else:
+            pairs = [(place.tree, ".", "work")] if isinstance(place, Plain) else []
+        plan = Plan("/", call=partial(_copy_parts, pairs, place.changes), stdin=null(), limited=False, inside=False)
+
+        def done(job: Job) -> None:
+            home.jobs.discard(job)
+            code = job.result.get("exit_code")
+            fault = job.fault or (
+                None if code == 0 else {"code": "infra.copy_failed", "message": f"copy: {job.result}"}
+            )
+            failed(fault) if fault else then()
+
+        home.jobs.add(Job(self._loop, home, plan, done, timeout=COPY_DEADLINE, cap=4096))
+        os.close(plan.stdin)
+
+    # -- the end
+
+    def close(self, name: str, done: Callable[[], None]) -> None:
+        if name in self._known:
+            self._known.pop(name)[0].close(done)
+        else:
+            done()
+
+    def close_all(self, done: Callable[[], None]) -> None:
+        left = set(self._known)
+
+        def one_less(name: str) -> None:
+            left.discard(name)
+            if not left:
+                done()
+
+        for name in tuple(left):
+            self.close(name, partial(one_less, name))
+        if not left:
+            done()
+
+
+def gone(place: Place, effect: str) -> Fault:
+    return Fault("infra.sandbox_lost", f"the sandbox is gone: {place.dead}", effect=effect)
+
+
+def null() -> int:
+    return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _copy_parts(pairs: list[tuple[int, str, str]], target: int) -> None:
+    for folder, name, new in pairs:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        if not os.path.isdir(f"/proc/self/fd/{target}/{new}"):
+            os.mkdir(new, 0o700, dir_fd=target)
+        copy.copy_tree(os.open(name, flags, dir_fd=folder), os.open(new, flags, dir_fd=target))
+
+
+def _directory(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise client("bad_spec", f"{path}: {error.strerror}") from error
+
+
+def _private_mounts(base: str, root: bool) -> None:
+    """A mount namespace of our own, where nothing that we mount is seen by or outlives anybody."""
+    if root:
+        os.setgroups([])
+        kernel.unshare(kernel.CLONE_NEWNS)
+    else:
+        uid, gid = os.getuid(), os.getgid()
+        kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+    kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
+    kernel.mount("tmpfs", base, "tmpfs", kernel.MS_NODEV | kernel.MS_NOSUID, "size=1g,mode=0700")
