@@ -1,0 +1,54 @@
+"""Whatever answers messages. Nothing heavy is imported before it is used."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import schema
+from ..errors import ConfigError
+from .policy import Policy, Reply, Sampling
+
+if TYPE_CHECKING:
+    from .hf import HfPolicy
+
+__all__ = ["Policy", "Reply", "Sampling", "open_policy", "open_teacher"]
+
+
+def open_teacher(cfg: schema.Teacher) -> Policy:
+    """The teacher behind `teacher.kind` http or hf. Scripted teachers are the domain's: ask it. `ConfigError`s."""
+    if cfg.kind == "http":
+        from .http import HttpPolicy
+
+        return HttpPolicy(cfg)
+    if cfg.kind == "hf":
+        if not cfg.model:
+            raise ConfigError("teacher.model is empty", hint="teacher.model=FOLDER or a hub name (teacher.kind=hf)")
+        return open_policy(cfg.model, schema.Model(kind="hf", path=cfg.model), name=cfg.model)
+    if cfg.kind == "scripted":
+        raise ConfigError("the scripted teacher belongs to the domain", hint="teacher=openai, or another teacher")
+    raise ConfigError(f"teacher.kind={cfg.kind} is unknown", hint="scripted, http or hf")
+
+
+def open_policy(
+    model_dir: str | Path, cfg: schema.Model, version: int = 0, *, name: str = "", max_batch: int = 32
+) -> "HfPolicy":
+    """The policy in a checkpoint directory (or of a hub name), ready to sample in `cfg.dtype` on `cfg.device`.
+
+    Raises `ConfigError` or `DataError` as `weights.load`, `MissingExtra` without torch.
+    """
+    _need("torch", "transformers")
+    from . import weights
+    from .hf import HfPolicy
+
+    weights.threads(cfg.threads)
+    model, tokenizer = weights.load(model_dir, dtype=cfg.dtype, device=cfg.device)
+    return HfPolicy(model, tokenizer, name or str(model_dir), version, max_batch=max_batch, copies=False)
+
+
+def _need(*packages: str) -> None:
+    from importlib.util import find_spec
+
+    from ..errors import MissingExtra
+
+    for package in packages:
+        if not find_spec(package):
+            raise MissingExtra("a model of our own", package, "train")

@@ -1,0 +1,240 @@
+"""Between messages and tokens, so that a conversation only ever grows: what was sampled is never tokenised again.
+
+A continued prompt is `previous.prompt_ids + previous.ids` plus what the chat template writes after an assistant's
+text: the rest of its turn, the new messages, the opening of the next reply. That piece comes from rendering the
+new messages behind a stub reply, so it does not matter whether the template would rewrite earlier turns (Qwen3
+drops their thinking; prime-rl#1334): the ids extend exactly, by construction. `keeps_history` tells which case it is.
+"""
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError, PolicyError
+from ..trajectory import Message
+from .policy import Reply
+from .reply_text import parse, write
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+    from transformers import PreTrainedTokenizerFast
+
+_STUB = "0rchardStub"
+_ASK = {"role": "user", "content": "."}
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """ids, and one letter for each: `t` template, `e` environment (content of messages), `p` policy (replies)."""
+
+    ids: tuple[int, ...]
+    origins: str
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(self.ids + other.ids, self.origins + other.origins)
+
+
+class Chat:
+    """A tokenizer and its chat template. Stateless but for what it learns of the template; thread-safe.
+
+    end: the text that closes an assistant's turn. stops: ids that end a reply.
+    Raises `ConfigError` if the tokenizer has no chat template, or one whose turns have no end.
+    """
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerFast"):
+        self.tokenizer = tokenizer
+        self.name = getattr(tokenizer, "name_or_path", "") or "the tokenizer"
+        self._lock = threading.Lock()  # a fast tokenizer changes state while it encodes
+        if not tokenizer.is_fast or not tokenizer.chat_template:
+            missing = "chat template" if tokenizer.is_fast else "fast tokenizer"
+            raise ConfigError(f"{self.name} has no {missing}", hint="take an instruct model's checkpoint")
+        self._special = re.compile(
+            "|".join(map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True)))
+        )
+        self.end = self._find_end()
+        self.end_id = tokenizer.convert_tokens_to_ids(self.end)
+        self.stops = frozenset({self.end_id, tokenizer.eos_token_id} - {None})
+        self.keeps_history = self._check_history()
+        self._plain = self._before_plain()
+        self._around_user: tuple[str, str] | tuple[()] | None = None
+
+    def prompt(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = (), previous: Reply | None = None
+    ) -> Tokens:
+        """The prompt for the next reply: whole, or after `previous` its ids and what is new. With `previous`,
+        `origins` covers only the new ids. Raises `PolicyError` if `messages` does not continue `previous`.
+        """
+        if previous is None or previous.prompt_ids is None or previous.ids is None:
+            return self._encode(self._render(messages, tools, open_reply=True), messages)
+        said = previous.n_messages
+        if len(messages) <= said or messages[said] != previous.message:
+            raise PolicyError(
+                "the conversation does not continue the previous reply",
+                code="history_changed",
+                attributable="client",
+                effect="none",
+            )
+        known = previous.prompt_ids + previous.ids
+        new = self.after(messages[said + 1 :], tools, closed=bool(known) and known[-1] == self.end_id)
+        return Tokens(known + new.ids, new.origins)
+
+    def after(self, new: Sequence[Message], tools: Sequence[dict[str, Any]] = (), *, closed: bool) -> Tokens:
+        """What follows a reply: the rest of its turn, `new` messages, the opening of the next reply.
+        closed: the reply ended with `end`; a reply that was cut gets it from here, as template.
+        """
+        tokens = self._encode(self.end + self._behind_end(new, tools), new)
+        return Tokens(tokens.ids[1:], tokens.origins[1:]) if closed else tokens
+
+    def answer(self, message: Message) -> Tokens:
+        """An assistant message as the policy would have sampled it, with its end: all `p`."""
+        ids = self._encode(self._reply_text(message), [message]).ids
+        return Tokens(ids, "p" * len(ids))
+
+    def transcript(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()) -> Tokens:
+        """A whole conversation the way a rollout would have built it: training sees what sampling will see.
+        Each assistant message is one run of `p`, its end included, in order; nothing follows the last of them.
+        """
+        turns = [i for i, m in enumerate(messages) if m.role == "assistant"]
+        if not turns:
+            return self.prompt(messages, tools)
+        whole = self.prompt(messages[: turns[0]], tools) + self.answer(messages[turns[0]])
+        for i, j in zip(turns, turns[1:], strict=False):
+            whole += self.after(messages[i + 1 : j], tools, closed=True) + self.answer(messages[j])
+        return whole
+
+    def read(self, ids: Sequence[int], *, tools: bool = False, first_call: int = 0) -> Message:
+        """The message that sampled ids say. tools: look for tool calls, numbered from `first_call`."""
+        ids = ids[:-1] if ids and ids[-1] in self.stops else ids
+        with self._lock:
+            text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return parse(str(text), tools=tools, first_call=first_call)
+
+    def _render(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], *, open_reply: bool) -> str:
+        return self._apply([_as_dict(m) for m in messages], tools, open_reply)
+
+    def _apply(self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]], open_reply: bool) -> str:
+        from jinja2 import TemplateError
+
+        try:
+            text = self.tokenizer.apply_chat_template(
+                messages, tools=list(tools) or None, add_generation_prompt=open_reply, tokenize=False
+            )
+        except TemplateError as error:
+            raise ConfigError(f"the chat template of {self.name} refuses a conversation: {error}") from error
+        return str(text)
+
+    def _behind_end(self, new: Sequence[Message], tools: Sequence[dict[str, Any]]) -> str:
+        """What the template writes after the end of an assistant's turn when `new` follows it."""
+        if len(new) != 1 or new[0].role != "user":
+            return self._behind_stub(new, tools)
+        around = self._around_user
+        if around is None:  # the common case is learned once, if the template leaves content as it is
+            content = f" {_STUB}\n"
+            text = self._behind_stub([Message("user", content)], tools)
+            before, found, after = text.partition(content)
+            around = self._around_user = (before, after) if found else ()
+        return around[0] + new[0].content + around[1] if around else self._behind_stub(new, tools)
+
+    def _behind_stub(self, new: Sequence[Message], tools: Sequence[dict[str, Any]]) -> str:
+        said = {"role": "assistant", "content": _STUB}
+        tail = [_as_dict(m) for m in new]
+        try:
+            text = self._apply([_ASK, said, *tail], tools, True)
+        except ConfigError:  # some templates want a call before its result
+            calls = [_call(m.tool_call_id, "stub", {"x": _STUB}) for m in new if m.role == "tool"]
+            text = self._apply([_ASK, {**said, "content": "", "tool_calls": calls}, *tail], tools, True)
+        at = text.index(self.end, text.index(_STUB) + len(_STUB))
+        return text[at + len(self.end) :]
+
+    def _reply_text(self, message: Message) -> str:
+        """From the template where its reply continues its own opening, else as `write` has it."""
+        if self._plain is not None and not message.reasoning and not message.tool_calls:
+            return self._plain + message.content + self.end
+        opening = self._apply([_ASK], (), True)
+        text = self._apply([_ASK, _as_dict(message)], (), False)
+        at = text.rfind(self.end)
+        if text.startswith(opening) and at >= len(opening):
+            return text[len(opening) : at + len(self.end)]
+        return write(message) + self.end
+
+    def _before_plain(self) -> str | None:
+        """What stands between the opening of a reply and its text (an empty thought, say); None if they differ."""
+        opening = self._apply([_ASK], (), True)
+        text = self._apply([_ASK, {"role": "assistant", "content": _STUB}], (), False)
+        return text[len(opening) : text.index(_STUB)] if text.startswith(opening) else None
+
+    def _find_end(self) -> str:
+        text = self._apply([_ASK, {"role": "assistant", "content": _STUB}], (), False)
+        rest = text[text.index(_STUB) + len(_STUB) :] if _STUB in text else ""
+        found = self._special.match(rest.lstrip())
+        if not found or not found.group():
+            raise ConfigError(f"the chat template of {self.name} does not end an assistant's turn with a special token")
+        return found.group()
+
+    def _check_history(self) -> bool:
+        """Whether the template renders a longer conversation as an extension of a shorter one, thinking included."""
+        said = {"role": "assistant", "content": "<think>\nb\n</think>\n\na"}
+        short = self._apply([_ASK, said], (), False)
+        return self._apply([_ASK, said, _ASK], (), False).startswith(short[: short.rfind(self.end)])
+
+    def _encode(self, text: str, messages: Sequence[Message]) -> Tokens:
+        spans = list(_locate(text, [part for m in messages for part in (m.reasoning, m.content) if part]))
+        if any(self._special.search(text, *span) for span in spans):
+            return self._encode_guarded(text, spans)
+        coded = self._code(text)
+        return Tokens(tuple(coded.ids), _letters(coded.offsets, spans))
+
+    def _encode_guarded(self, text: str, spans: list[tuple[int, int]]) -> Tokens:
+        """Content that spells a special token stays text: nobody can end a turn or speak for another from inside."""
+        whole, at = Tokens((), ""), 0
+        for start, end in [*spans, (len(text), len(text))]:
+            for piece, letter in ((text[at:start], "t"), (text[start:end], "e")):
+                ids = self._code(piece, literal=letter == "e").ids
+                whole += Tokens(tuple(ids), letter * len(ids))
+            at = end
+        return whole
+
+    def _code(self, text: str, *, literal: bool = False) -> "Encoding":
+        backend = self.tokenizer.backend_tokenizer
+        with self._lock:
+            backend.encode_special_tokens = literal
+            backend.no_truncation()
+            return backend.encode(text, add_special_tokens=False)
+
+
+def _as_dict(message: Message) -> dict[str, Any]:
+    said: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.reasoning:
+        said["reasoning_content"] = message.reasoning
+    if message.tool_calls:
+        said["tool_calls"] = [_call(c.id, c.name, c.arguments) for c in message.tool_calls]
+    if message.role == "tool":
+        said["tool_call_id"] = message.tool_call_id
+    return said
+
+
+def _call(call_id: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _locate(text: str, contents: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where the contents stand in the rendered text, in order; templates may trim them."""
+    at = 0
+    for content in contents:
+        for wanted in (content, content.strip()):
+            start = text.find(wanted, at) if wanted else -1
+            if start >= 0:
+                at = start + len(wanted)
+                yield start, at
+                break
+
+
+def _letters(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> str:
+    letters, k = [], 0
+    for start, end in offsets:
+        while k < len(spans) and spans[k][1] <= start:
+            k += 1
+        letters.append("e" if k < len(spans) and end > spans[k][0] and start < spans[k][1] else "t")
+    return "".join(letters)
