@@ -70,7 +70,7 @@ def of_family(split: Split, family: str) -> dict[Group, tuple[Body, ...]]:
     """The bodies of a split that a family may break, by group."""
     made: dict[Group, list[Body]] = {group: [] for group in GROUPS}
     for body in owned(split):
-        if any(True for _ in FAMILIES[family](_text(body, family))):
+        if any(True for _ in FAMILIES[family](text_for(body, family))):
             made[body.group].append(body)
     return {group: tuple(found) for group, found in made.items() if found}
 
@@ -81,7 +81,8 @@ def small(split: Split) -> tuple[Body, ...]:
     return tuple(body for body in owned(split) if body.words <= SMALL and body.code.count("\n") == 1)
 
 
-def _text(body: Body, family: str) -> str:
+def text_for(body: Body, family: str) -> str:
+    """The source that a family breaks: with a default for the last parameter where that is what it breaks."""
     return body.text(default=family == "default" and body.params[-1] == "n" and "K" not in body.code)
 
 
@@ -89,13 +90,13 @@ def draw_bug(split: Split, family: str, rng: random.Random) -> Bug | str:
     groups = of_family(split, family)
     group = rng.choices(list(groups), [GROUPS[g] for g in groups])[0]
     body = rng.choice(groups[group])
-    text = _text(body, family)
+    text = text_for(body, family)
     ours = [t for e in FAMILIES[family](text) if split_of(normal_form(t := e.apply(text))) == split]
     if not ours:
         return "other_split"
     bad = rng.choice(ours)
     numbers = Numbers.draw(rng)
-    inputs = _inputs(body, rng, omit=family == "default")
+    inputs = draw_inputs(body, rng, omit=family == "default")
     good, found = (proof.results(f, inputs) for f in proof.functions([text, bad], numbers.fill))
     if proof.hasty(found) or proof.hasty(good):
         return "hasty"
@@ -117,7 +118,7 @@ def draw_bug(split: Split, family: str, rng: random.Random) -> Bug | str:
     return Bug(body, text, bad, numbers, examples, tuple(slips[:2]))
 
 
-def _inputs(body: Body, rng: random.Random, *, omit: bool) -> list[tuple[Any, ...]]:
+def draw_inputs(body: Body, rng: random.Random, *, omit: bool) -> list[tuple[Any, ...]]:
     """Different arguments; with `omit`, every other one leaves the last parameter to its default."""
     drawn = (arguments(body.params, rng) for _ in range(INPUTS))
     made = [args[:-1] if omit and i % 2 else args for i, args in enumerate(drawn)]
@@ -132,7 +133,7 @@ def draw_distractor(split: Split, beside: Body, rng: random.Random) -> Distracto
     if not neighbours:
         return "no_slip"
     broken = rng.choice(neighbours)
-    inputs = _inputs(body, rng, omit=False)
+    inputs = draw_inputs(body, rng, omit=False)
     good, bad = (proof.results(f, inputs) for f in proof.functions([text, broken], numbers.fill))
     cases = [(Case(a, w), b) for a, w, b in zip(inputs, good, bad, strict=True) if not isinstance(w, proof.Raised)]
     cases.sort(key=lambda pair: (proof.same(pair[0].want, pair[1]), pair[0].size))

@@ -51,7 +51,9 @@ def _rewrites(*rules: tuple[str, str]) -> Family:
     def edits(text: str) -> Iterator[Edit]:
         for pattern, template in compiled:
             for match in pattern.finditer(text, text.index("\n")):
-                yield Edit(match.start(), match.end(), match.expand(template))
+                new = match.expand(template)
+                if new != match[0]:
+                    yield Edit(match.start(), match.end(), new)
 
     return edits
 
@@ -92,7 +94,7 @@ off_by_one = _rewrites(
 _receivers = "startswith|endswith|count|find|split|strip|lstrip|rstrip|removeprefix|removesuffix"
 swap = _rewrites(
     (rf"(?<=\()({_OPERAND}), ({_OPERAND})(?=\))", r"\2, \1"),
-    (rf"(?<![\w.\])] )(?<![\w.\]])({_OPERAND}) (%|//|-|/|\+) ({_OPERAND})(?![\w.(\[])", r"\3 \2 \1"),
+    (rf"(?<![-+*/%] )(?<![\w.\]])({_OPERAND}) (%|//|-|/|\+) ({_OPERAND})(?![\w.(\[])", r"\3 \2 \1"),
     (rf"({_OPERAND}) (<=?) ({_OPERAND}) (<=?) ({_OPERAND})", r"\5 \2 \3 \4 \1"),
     (rf"\b({_OPERAND})\.({_receivers})\(([a-z]\w*)\)", r"\3.\2(\1)"),
     (r"(?<!for )\b(p|k|w) (in|not in) (\w+(?:\[\d\])?)", r"\3 \2 \1"),

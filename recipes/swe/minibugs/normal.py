@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from orchard_cli.task import Split
 
-EVAL_PERCENT = 20
+EVAL_PERCENT = 30
 CONSTANTS = ("K", "J")  # slots for numbers: the constant of a body, and a wrong one in its place
 _TOKEN = re.compile(r'"[^"]*"|(?<![\w.])\d+|[.]?[A-Za-z_]\w*(?:=(?!=))?')
 _KEPT = {*keyword.kwlist, *dir(builtins)} - {"_"}

@@ -8,7 +8,7 @@ another seed. That is what measured credit needs: a finisher that is worth more 
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from orchard_cli.harness.formats import Format, FormatError
@@ -75,7 +75,7 @@ class Seen:
     tested: bool | None = None  # the last test run since the last change passed
     shown: bool = False  # the last command showed the file
     edited: bool = False
-    seds: list[LineEdit] = field(default_factory=list)
+    failed: bool = False  # some test run did not pass
 
     @classmethod
     def of(cls, messages: Sequence[Message], format: Format, path: str) -> "Seen":
@@ -98,6 +98,7 @@ class Seen:
         elif command == TEST_COMMAND:
             marks = _TEST_LINE.findall(output)
             self.tested = bool(marks) and set(marks) == {"ok"}
+            self.failed = self.failed or not self.tested
         else:
             self.tested = None
             self.edited = True
@@ -125,7 +126,7 @@ def _next(seen: Seen, nature: Nature, path: str, broken: list[str], fixed: list[
         return _when_fixed(seen, nature, path)
     if seen.lines == broken and not seen.edited:
         return _when_untouched(nature, path, broken, fixed)
-    if seen.tested is None:
+    if seen.tested is None and not seen.failed:
         return TEST_COMMAND
     if not nature.repairs or nature.slip not in ("", "detour"):
         return SUBMIT
