@@ -143,6 +143,8 @@ class Distill:
 
     attempts: int = 2
     """Attempts at each task."""
+    limit: int = 0
+    """Only the first so many training tasks, the rest is held back for rl; 0: all, for both."""
     max_infra_rate: float = 0.2
     """Stop the run when more than this share of attempts ended in an infrastructure or verifier error."""
     infra_retries: int = 2

@@ -58,7 +58,7 @@ def _reply_tokens(context: Context) -> int:
 
 
 def _distill(context: Context) -> Estimate:
-    tasks, config = len(context.tasks("train")), context.config
+    tasks, config = len(context.distill_tasks()), context.config
     attempts = tasks * config.distill.attempts
     if config.teacher.kind == "scripted":
         return Estimate("distill", tasks, attempts, 0, attempts / ATTEMPTS_PER_S, "the script samples no tokens")
@@ -72,7 +72,7 @@ def _credit(context: Context) -> Estimate:
     config = context.config
     if config.credit.kind == "none":
         return Estimate("credit", 0, 0, 0, 0.0)
-    unresolved = len(context.tasks("train")) * config.distill.attempts * config.teacher.error_rate
+    unresolved = len(context.distill_tasks()) * config.distill.attempts * config.teacher.error_rate
     judged = int(min(unresolved, config.credit.limit or unresolved))
     if config.credit.kind == "teacher":
         return Estimate("credit", judged, judged, judged * 512, judged / context.concurrency * 5.0, "one judgement each")

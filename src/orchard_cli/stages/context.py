@@ -18,7 +18,7 @@ READS: dict[str, tuple[str, ...]] = {
     "distill": ("seed", "tasks", "domain", "teacher", "env", "harness", "distill"),
     "credit": ("seed", "tasks", "domain", "teacher", "env", "harness", "credit"),
     "sft": ("seed", "model", "harness", "sft"),
-    "rl": ("seed", "model", "tasks", "domain", "env", "harness", "rl"),
+    "rl": ("seed", "model", "tasks", "domain", "env", "harness", "distill", "rl"),
     "eval": ("seed", "model", "tasks", "domain", "teacher", "env", "harness", "eval"),
     "tasks": ("seed", "tasks", "domain"),
     "check": ("seed", "tasks", "domain", "env", "harness"),
@@ -86,6 +86,15 @@ class Context:
         if not tasks:
             raise RunError(f"there are no {split} tasks", hint=f"`orchard {self.name} tasks` lists what there is")
         return tasks
+
+    def distill_tasks(self) -> list[Task]:
+        """Training tasks that the teacher attempts."""
+        return self.need_tasks("train")[: self.config.distill.limit or None]
+
+    def rl_tasks(self) -> list[Task]:
+        """Training tasks that were held back from distill; all of them if none were."""
+        tasks = self.need_tasks("train")
+        return tasks[self.config.distill.limit :] or tasks
 
     def need(self, path: Path, what: str, stage: str) -> Path:
         """`path`, or the error that names the stage which writes it."""

@@ -26,7 +26,7 @@ def run(context: Context) -> Summary:
     wanted = Collection(
         stage="distill",
         path=path,
-        tasks=context.need_tasks("train"),
+        tasks=context.distill_tasks(),
         attempts=config.distill.attempts,
         policy=policy,
         sampling=teacher_sampling(context),
