@@ -32,7 +32,7 @@ class Tracker:
         self._started = self._printed = time.monotonic()
         self._id = bar.add_task(title, total=total, tokens=0, counts="") if bar else None
 
-    def update(self, *, done: int = 1, tokens: int = 0, counts: Mapping[str, int] | None = None) -> None:
+    def update(self, *, done: int = 1, tokens: int = 0, counts: Mapping[str, object] | None = None) -> None:
         self._done += done
         self._tokens += tokens
         if counts is not None:

@@ -36,7 +36,7 @@ UPSTREAM: dict[str, tuple[str, ...]] = {
 class Tracker(Protocol):
     """Progress of one long piece of work."""
 
-    def update(self, *, done: int = 1, tokens: int = 0, counts: Mapping[str, int] | None = None) -> None:
+    def update(self, *, done: int = 1, tokens: int = 0, counts: Mapping[str, object] | None = None) -> None:
         """`done` more units, `tokens` more tokens; `counts` replaces the outcome counts shown."""
         ...
 

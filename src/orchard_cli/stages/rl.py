@@ -1,0 +1,164 @@
+"""RL with Balanced Adaptive Rollout: sample until groups are balanced, update, hand the weights back, again.
+
+One step: waves of `stride` attempts at each task until a group of `size` with a share of solved ones in [low, high]
+can be put together, or `max` is spent (paper Alg. 1; stride < max makes stopping early real). Then
+a clipped policy gradient (clip-higher) with one advantage for each attempt. Each step's attempts are a file of
+their own; the state after each step is saved, so that a killed run goes on with the next one.
+"""
+
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from ..data.account import Account
+from ..data.build import rl_group
+from ..data.example import Example
+from ..policy.policy import Sampling
+from ..rollout import attempt
+from ..sample.advantage import advantages
+from ..sample.telemetry import telemetry
+from ..task import Task
+from ..trajectory.store import Store
+from .context import Context, Summary
+from .groups import Gathered, Gathering, gather
+
+
+def run(context: Context) -> Summary:
+    """Writes rl/trajectories/step-NNNN.jsonl.zst, rl/steps.jsonl, rl/checkpoint."""
+    from ..policy import open_policy
+    from ..policy.weights import load, save
+    from ..train import state
+    from ..train.optim import build
+    from ..train.rl import update_rl
+
+    config, folder = context.config, context.folder("rl")
+    start = context.need(context.folder("sft") / "checkpoint", "checkpoint", "sft")
+    model, tokenizer = load(str(start), dtype="float32", device=config.model.device, threads=config.model.threads)
+    optim = build(model, optimizer=config.rl.optimizer, lr=config.rl.lr, muon_lr=config.rl.muon_lr)
+    key = state.run_key(model, (), config.seed, config.rl)
+    saved = state.load(folder / ".state" / "trainer.pt", model, optim, key=key)
+    records: list[dict[str, Any]] = saved.extra["records"] if saved else []
+    tasks = _forever(context.rl_tasks(), config.seed)
+    next(islice(tasks, sum(r["tried"] for r in records), None), None) if records else None
+    (folder / "trajectories").mkdir(parents=True, exist_ok=True)
+    policy = open_policy(model, tokenizer, config.model, name="rl", version=len(records))
+    with (
+        closing(policy),
+        closing(context.open_env()) as env,
+        context.report.track("rl", config.rl.steps, "steps") as tracker,
+    ):
+        tracker.update(done=len(records))
+        for step in range(len(records), config.rl.steps):
+            gathering = Gathering(config.rl, tasks, policy, sampling(context), step)
+            found = gather(
+                gathering,
+                lambda job: attempt(job, context.domain, env),
+                tracker,
+                concurrency=context.concurrency,
+                close=lambda: (policy.close(), env.close()),
+            )
+            groups, account = _learn_from(found, context)
+            _store(context, step, found)
+            record: dict[str, Any] = {"step": step + 1, "tried": found.tried, "outcomes": dict(found.counts)}
+            record |= msgspec.to_builtins(telemetry(found.verdicts.values()), str_keys=True)
+            record["account"] = account.record()
+            if groups:
+                record["update"] = asdict(update_rl(model, optim, groups, config.rl, seed=config.seed + step))
+                policy.update(model, step + 1)
+            records.append(record)
+            state.save(
+                folder / ".state" / "trainer.pt", model, optim, step=step + 1, key=key, extra={"records": records}
+            )
+            tracker.update(counts=_shown(record))
+    save(model, tokenizer, folder / "checkpoint")
+    (folder / "steps.jsonl").write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in records))
+    return _summary(context, records)
+
+
+def sampling(context: Context) -> Sampling:
+    config = context.config
+    return Sampling(
+        temperature=config.rl.temperature,
+        max_tokens=config.harness.max_tokens,
+        max_context=config.harness.max_context,
+        seed=config.seed,
+    )
+
+
+def _forever(tasks: list[Task], seed: int) -> Iterator[Task]:
+    """All tasks in a fresh order each round; the order follows from the seed alone, so a resumed run skips ahead."""
+    turn = 0
+    while True:
+        order = list(tasks)
+        random.Random(f"{seed}/rl/{turn}").shuffle(order)
+        yield from order
+        turn += 1
+
+
+def _learn_from(found: Gathered, context: Context) -> tuple[list[list[Example]], Account]:
+    """The kept groups as examples with advantages, and where every sampled token of the step went."""
+    rl, groups, account = context.config.rl, [], Account()
+    for task, verdict in found.verdicts.items():
+        attempts = {t.id: t for t in found.attempts[task]}
+        kept = [attempts[i] for i in verdict.kept]
+        pool = [t.reward for t in attempts.values() if t.reward is not None]
+        given = advantages([t.reward or 0.0 for t in kept], pool, baseline=rl.baseline, scale=rl.scale)
+        weights = dict(zip(verdict.kept, given, strict=True)) if given else {}
+        examples, part = rl_group(attempts.values(), weights, max_length=context.config.harness.max_context)
+        account += part
+        if examples:
+            groups.append(examples)
+    account.check()
+    return groups, account
+
+
+def _store(context: Context, step: int, found: Gathered) -> None:
+    """All attempts of the step; a file left by a step that was cut is replaced."""
+    path = context.folder("rl") / "trajectories" / f"step-{step + 1:04d}.jsonl.zst"
+    path.unlink(missing_ok=True)
+    with Store(path) as store:
+        for attempts in found.attempts.values():
+            for trajectory in attempts:
+                store.append(trajectory)
+
+
+def _shown(record: dict[str, Any]) -> dict[str, Any]:
+    rate = record["pass_rate"]
+    return {"groups": record["groups"], "sampled": record["sampled"], "% solved": round(100 * (rate or 0))}
+
+
+def _summary(context: Context, records: list[dict[str, Any]]) -> Summary:
+    folder = context.folder("rl")
+    sampled, groups = sum(r["sampled"] for r in records), sum(r["groups"] for r in records)
+    used, stopped = sum(r["used"] for r in records), sum(r["why"].get("early", 0) for r in records)
+    first, last = (_mean(r["pass_rate"] for r in part) for part in (records[:2], records[-2:]))
+    line = f"{len(records)} steps · {sampled:,} attempts, {used:,} in {groups} balanced groups, {stopped} stopped early"
+    line += f" · solved while sampling {first:.0%} → {last:.0%}"
+    rows = [_row(r) for r in records]
+    columns = ["step", "groups", "sampled", "used", "pass rate", "loss", "KL", "clipped", "engine gap"]
+    return {
+        "line": line,
+        "tables": [{"title": "steps", "columns": columns, "rows": rows}],
+        "files": [str(folder / "checkpoint"), str(folder / "steps.jsonl"), str(folder / "trajectories")],
+    }
+
+
+def _row(record: dict[str, Any]) -> list[str]:
+    update = record.get("update")
+    cells = [str(record["step"]), str(record["groups"]), str(record["sampled"]), str(record["used"])]
+    cells.append(f"{record['pass_rate'] or 0:.2f}")
+    if not update:
+        return [*cells, "–", "–", "–", "–"]
+    gap = update["mismatch_mean"]
+    loss = _mean(update["losses"])
+    return [*cells, f"{loss:.3f}", f"{update['kl']:.4f}", f"{update['clip_share']:.3f}", f"{gap or 0:.4f}"]
+
+
+def _mean(values: Iterable[float | None]) -> float:
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known else 0.0

@@ -1,0 +1,105 @@
+"""SFT: learn every token that the teacher wrote in resolved attempts, and in unresolved ones only rising steps.
+
+Observations are read, never learned; the whole history stays in front (paper 3.3). What was left out, and why, is in
+account.json.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..credit.record import load
+from ..data.account import Account
+from ..data.build import sft_examples
+from ..data.example import Example
+from ..errors import RunError
+from ..harness.formats import FORMATS
+from ..trajectory import Trajectory
+from ..trajectory.reading import read
+from .context import Context, Summary
+
+
+def run(context: Context) -> Summary:
+    """Writes sft/base (the untrained policy, if it is made here), sft/checkpoint, account.json, losses.jsonl."""
+    from ..policy.weights import save
+    from ..train.sft import StepReport, train_sft
+
+    config, folder = context.config, context.folder("sft")
+    source = context.need(context.folder("distill") / "trajectories.jsonl.zst", "trajectories", "distill")
+    model, tokenizer = base(context, read(source))
+    examples, account = _examples(context, source, tokenizer)
+    if not examples:
+        raise RunError(f"nothing to learn from: {dict(account.left_out)}", hint="distill more, or check sft.unresolved")
+    losses = []
+    with context.report.track("sft", config.sft.tokens, "tokens") as tracker:
+
+        def on_step(report: StepReport) -> None:
+            losses.append(report)
+            tracker.update(done=report.tokens, tokens=report.tokens, counts={"loss": round(report.loss, 3)})
+
+        done = train_sft(
+            model, examples, config.sft, seed=config.seed, on_step=on_step, checkpoint_dir=folder / ".state"
+        )
+    save(model, tokenizer, folder / "checkpoint")
+    (folder / "account.json").write_bytes(msgspec.json.format(msgspec.json.encode(account.record())))
+    lines = [msgspec.json.encode({"step": i + 1, "loss": loss}) for i, loss in enumerate(done.losses)]
+    (folder / "losses.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    line = f"{len(examples)} examples · {done.steps} steps · {done.tokens:,} tokens ({done.epochs:.1f} epochs)"
+    line += f" · loss {done.losses[0]:.2f} → {_last(done.losses):.2f}"
+    return {
+        "line": line,
+        "account": account.record(),
+        "tables": [_account_table(account)],
+        "files": [str(folder / "checkpoint"), str(folder / "account.json"), str(folder / "losses.jsonl")],
+    }
+
+
+def base(context: Context, trajectories: Iterable[Trajectory]) -> tuple[Any, Any]:
+    """(model in float32, tokenizer) before any training: made here for model=tiny, else the given checkpoint."""
+    from ..policy import tiny
+    from ..policy.weights import load as load_weights
+    from ..policy.weights import save
+
+    config, place = context.config.model, context.folder("sft") / "base"
+    if config.kind != "tiny":
+        return load_weights(config.path, dtype="float32", device=config.device, threads=config.threads)
+    if not place.exists():
+        said = [m for t in trajectories for m in t.messages]
+        texts, replies = [m.content for m in said], [m.content for m in said if m.role == "assistant"]
+        tokenizer = tiny.build_tokenizer(texts, config.vocab, replies=replies)
+        save(tiny.build_model(config, tokenizer, context.config.seed), tokenizer, place)
+    return load_weights(str(place), dtype="float32", device=config.device, threads=config.threads)
+
+
+def _examples(context: Context, source: Path, tokenizer: Any) -> tuple[list[Example], Account]:
+    from ..policy.chat import Chat
+
+    config = context.config
+    credits = context.folder("credit") / "credit.jsonl"
+    if config.sft.unresolved == "rise":
+        context.need(credits, "credit", "credit")
+    rising = {c.trajectory: c.rising for c in load(credits)} if credits.exists() else {}
+    return sft_examples(
+        read(source),
+        rising,
+        unresolved=config.sft.unresolved,
+        max_length=config.sft.max_length,
+        render=Chat(tokenizer).transcript,
+        tools=FORMATS[config.harness.format].tools,
+    )
+
+
+def _last(losses: tuple[float, ...]) -> float:
+    tail = losses[-max(1, len(losses) // 20) :]
+    return sum(tail) / len(tail)
+
+
+def _account_table(account: Account) -> dict[str, object]:
+    """sampled = trained + masked + dropped, by reason."""
+    rows = [["trained", "", f"{account.trained:,}"]]
+    rows += [["masked", reason, f"{n:,}"] for reason, n in sorted(account.masked.items())]
+    rows += [["dropped", reason, f"{n:,}"] for reason, n in sorted(account.dropped.items())]
+    rows.append(["sampled", "the sum", f"{account.sampled:,}"])
+    return {"title": "where every token went", "columns": ["", "why", "tokens"], "rows": rows}
