@@ -8,7 +8,7 @@ import hashlib
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -90,15 +90,17 @@ class Grader:
 
     def _run(self, task: Task, diff: str, env: Env) -> Ran:
         with _plugin(task) as plugin:
-            spec = self._spec(task)
-            if plugin.bind:
-                spec = replace(spec, binds=(*spec.binds, plugin.bind(spec)))
             try:
+                spec = self._spec(task)
+                if plugin.bind:
+                    spec = replace(spec, binds=(*spec.binds, plugin.bind(spec)))
                 with env.open(spec) as sandbox:
                     problem = _apply(task, diff, sandbox)
                     return Ran(problem=problem) if problem else self._test(task, plugin, sandbox)
             except SandboxError as error:
                 fault = error.fault
+                if fault.attributable == "model":  # the code under test broke its own sandbox
+                    return Ran(problem=fault.code)
                 raise GradeError(
                     f"{task.id}: the grading sandbox failed: {fault.message}",
                     code=f"sandbox.{fault.code}",
@@ -159,8 +161,8 @@ def _apply(task: Task, diff: str, sandbox: Sandbox) -> str:
     """Put the diff and then the hidden tests into a fresh sandbox. What went wrong, or empty."""
     if diff and not _patched(sandbox, diff):
         return "patch_does_not_apply"
-    for path, text in task.hidden.get("test_files", {}).items():
-        sandbox.write(path, text.encode())
+    if not _written(sandbox, task.hidden.get("test_files", {})):
+        return "tests_do_not_apply"
     tests = task.hidden.get("test_patch", "")
     if tests and "eval_script" not in task.hidden and not _patched(sandbox, tests):
         return "tests_do_not_apply"
@@ -177,10 +179,26 @@ def _patched(sandbox: Sandbox, diff: str) -> bool:
     return True
 
 
+def _written(sandbox: Sandbox, files: Mapping[str, str]) -> bool:
+    """False if something that the diff left is in the way."""
+    try:
+        for path, text in files.items():
+            sandbox.write(path, text.encode())
+    except SandboxError as error:
+        if error.fault.attributable == "infra":
+            raise
+        return False
+    return True
+
+
 def _report(sandbox: Sandbox, path: str) -> bytes:
-    """The report, or nothing if the tests left none. A process that survives the run cannot change what is read."""
-    found = sandbox.exec(["cat", path], timeout_s=30, max_bytes=KEPT_LOG)
-    return found.stdout if found.ok else b""
+    """The report, or nothing if the tests left none that can be read."""
+    try:
+        return sandbox.read(path, max_bytes=KEPT_LOG)
+    except SandboxError as error:
+        if error.fault.attributable == "infra":
+            raise
+        return b""
 
 
 def _problem(result: ExecResult, outcomes: Outcomes) -> str:

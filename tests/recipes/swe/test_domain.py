@@ -101,7 +101,7 @@ def test_nothing_hidden_is_said_to_the_agent_or_lies_in_its_sandbox(index: Index
     said = "".join(m.content for m in seen.messages)
     assert task.prompt in said and "test_total" not in said and "+=" not in said
     with env.open(domain.spec(task)) as sandbox:
-        found = sandbox.exec('grep -rl "assert total" . /tmp /root "$VIRTUAL_ENV" 2>/dev/null')
+        found = sandbox.exec('grep -rl "assert total" . /tmp "$VIRTUAL_ENV" 2>/dev/null')
         assert found.stdout == b""
         assert sandbox.exec("git log --oneline | wc -l").stdout.strip() == b"1"
 

@@ -106,8 +106,10 @@ def test_a_diff_that_does_not_apply_is_unsolved(make: Any, env: Counting) -> Non
         "printf 'def total(prices:\\n' > src/shop/__init__.py",
         "printf 'import os; os._exit(0)\\n' > src/shop/__init__.py",
         "rm -r src",
+        "rm -r tests && touch tests",
+        "printf 'import os, signal; os.kill(-1, signal.SIGKILL)\\n' >> src/shop/names.py",
     ],
-    ids=["syntax_error", "exits", "deleted"],
+    ids=["syntax_error", "exits", "deleted", "file_for_folder", "kills_all"],
 )
 def test_code_that_keeps_the_tests_from_running_is_unsolved(make: Any, env: Counting, script: str) -> None:
     domain, task = make()
@@ -218,4 +220,6 @@ def test_the_generated_tasks_are_graded_by_their_own_runner(env: Counting) -> No
     domain = Domain(Config(), tasks, schema.Harness(), 0)
     for task in domain.tasks("eval"):
         assert domain.grade(task, task.hidden["patch"], env).solved
+        in_the_way = _diff(domain, task, env, "rm *.py && mkdir t.py && touch t.py/x")
+        assert not domain.grade(task, in_the_way, env).solved
         assert not domain.grade(task, _diff(domain, task, env, "echo '# x' > note.py"), env).solved
