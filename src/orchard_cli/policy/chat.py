@@ -6,34 +6,20 @@ new messages behind a stub reply, so it does not matter whether the template wou
 drops their thinking; prime-rl#1334): the ids extend exactly, by construction. `keeps_history` tells which case it is.
 """
 
-import re
-import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, PolicyError
 from ..trajectory import Message
+from .encoder import Encoder, Tokens
 from .policy import Reply
 from .reply_text import parse, write
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
     from transformers import PreTrainedTokenizerFast
 
 _STUB = "0rchardStub"
 _ASK = {"role": "user", "content": "."}
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """ids, and one letter for each: `t` template, `e` environment (content of messages), `p` policy (replies)."""
-
-    ids: tuple[int, ...]
-    origins: str
-
-    def __add__(self, other: "Tokens") -> "Tokens":
-        return Tokens(self.ids + other.ids, self.origins + other.origins)
 
 
 class Chat:
@@ -46,13 +32,10 @@ class Chat:
     def __init__(self, tokenizer: "PreTrainedTokenizerFast"):
         self.tokenizer = tokenizer
         self.name = getattr(tokenizer, "name_or_path", "") or "the tokenizer"
-        self._lock = threading.Lock()  # a fast tokenizer changes state while it encodes
         if not tokenizer.is_fast or not tokenizer.chat_template:
             missing = "chat template" if tokenizer.is_fast else "fast tokenizer"
             raise ConfigError(f"{self.name} has no {missing}", hint="take an instruct model's checkpoint")
-        self._special = re.compile(
-            "|".join(map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True)))
-        )
+        self._encoder = Encoder(tokenizer)
         self.end = self._find_end()
         self.end_id = tokenizer.convert_tokens_to_ids(self.end)
         self.stops = frozenset({self.end_id, tokenizer.eos_token_id} - {None})
@@ -107,12 +90,10 @@ class Chat:
     def read(self, ids: Sequence[int], *, tools: bool = False, first_call: int = 0) -> Message:
         """The message that sampled ids say. tools: look for tool calls, numbered from `first_call`."""
         ids = ids[:-1] if ids and ids[-1] in self.stops else ids
-        with self._lock:
-            text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return parse(str(text), tools=tools, first_call=first_call)
+        return parse(self._encoder.decode(ids), tools=tools, first_call=first_call)
 
     def _render(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], *, open_reply: bool) -> str:
-        return self._apply([_as_dict(m) for m in messages], tools, open_reply)
+        return self._apply([self._as_dict(m) for m in messages], tools, open_reply)
 
     def _apply(self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]], open_reply: bool) -> str:
         from jinja2 import TemplateError
@@ -135,11 +116,11 @@ class Chat:
             text = self._behind_stub([Message("user", content)], tools)
             before, found, after = text.partition(content)
             around = self._around_user = (before, after) if found else ()
-        return around[0] + new[0].content + around[1] if around else self._behind_stub(new, tools)
+        return around[0] + self._encoder.guard(new[0].content) + around[1] if around else self._behind_stub(new, tools)
 
     def _behind_stub(self, new: Sequence[Message], tools: Sequence[dict[str, Any]]) -> str:
         said = {"role": "assistant", "content": _STUB}
-        tail = [_as_dict(m) for m in new]
+        tail = [self._as_dict(m) for m in new]
         try:
             text = self._apply([_ASK, said, *tail], tools, True)
         except ConfigError:  # some templates want a call before its result
@@ -151,13 +132,13 @@ class Chat:
     def _reply_text(self, message: Message) -> str:
         """From the template where its reply continues its own opening, else as `write` has it."""
         if self._plain is not None and not message.reasoning and not message.tool_calls:
-            return self._plain + message.content + self.end
+            return self._plain + self._encoder.guard(message.content) + self.end
         opening = self._apply([_ASK], (), True)
-        text = self._apply([_ASK, _as_dict(message)], (), False)
+        text = self._apply([_ASK, self._as_dict(message)], (), False)
         at = text.rfind(self.end)
         if text.startswith(opening) and at >= len(opening):
             return text[len(opening) : at + len(self.end)]
-        return write(message) + self.end
+        return self._encoder.guard(write(message)) + self.end
 
     def _before_plain(self) -> str | None:
         """What stands between the opening of a reply and its text (an empty thought, say); None if they differ."""
@@ -168,7 +149,7 @@ class Chat:
     def _find_end(self) -> str:
         text = self._apply([_ASK, {"role": "assistant", "content": _STUB}], (), False)
         rest = text[text.index(_STUB) + len(_STUB) :] if _STUB in text else ""
-        found = self._special.match(rest.lstrip())
+        found = self._encoder.special.match(rest.lstrip())
         if not found or not found.group():
             raise ConfigError(f"the chat template of {self.name} does not end an assistant's turn with a special token")
         return found.group()
@@ -180,61 +161,29 @@ class Chat:
         return self._apply([_ASK, said, _ASK], (), False).startswith(short[: short.rfind(self.end)])
 
     def _encode(self, text: str, messages: Sequence[Message]) -> Tokens:
-        spans = list(_locate(text, [part for m in messages for part in (m.reasoning, m.content) if part]))
-        if any(self._special.search(text, *span) for span in spans):
-            return self._encode_guarded(text, spans)
-        coded = self._code(text)
-        return Tokens(tuple(coded.ids), _letters(coded.offsets, spans))
+        parts = [part for m in messages for part in (m.reasoning, m.content) if part]
+        return self._encoder.encode(text, list(map(self._encoder.guard, parts)))
 
-    def _encode_guarded(self, text: str, spans: list[tuple[int, int]]) -> Tokens:
-        """Content that spells a special token stays text: nobody can end a turn or speak for another from inside."""
-        whole, at = Tokens((), ""), 0
-        for start, end in [*spans, (len(text), len(text))]:
-            for piece, letter in ((text[at:start], "t"), (text[start:end], "e")):
-                ids = self._code(piece, literal=letter == "e").ids
-                whole += Tokens(tuple(ids), letter * len(ids))
-            at = end
-        return whole
-
-    def _code(self, text: str, *, literal: bool = False) -> "Encoding":
-        backend = self.tokenizer.backend_tokenizer
-        with self._lock:
-            backend.encode_special_tokens = literal
-            backend.no_truncation()
-            return backend.encode(text, add_special_tokens=False)
-
-
-def _as_dict(message: Message) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.reasoning:
-        said["reasoning_content"] = message.reasoning
-    if message.tool_calls:
-        said["tool_calls"] = [_call(c.id, c.name, c.arguments) for c in message.tool_calls]
-    if message.role == "tool":
-        said["tool_call_id"] = message.tool_call_id
-    return said
+    def _as_dict(self, message: Message) -> dict[str, Any]:
+        guard = self._encoder.guard
+        said: dict[str, Any] = {"role": message.role, "content": guard(message.content)}
+        if message.reasoning:
+            said["reasoning_content"] = guard(message.reasoning)
+        if message.tool_calls:
+            said["tool_calls"] = [_call(c.id, guard(c.name), _mapped(c.arguments, guard)) for c in message.tool_calls]
+        if message.role == "tool":
+            said["tool_call_id"] = message.tool_call_id
+        return said
 
 
 def _call(call_id: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _locate(text: str, contents: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where the contents stand in the rendered text, in order; templates may trim them."""
-    at = 0
-    for content in contents:
-        for wanted in (content, content.strip()):
-            start = text.find(wanted, at) if wanted else -1
-            if start >= 0:
-                at = start + len(wanted)
-                yield start, at
-                break
-
-
-def _letters(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> str:
-    letters, k = [], 0
-    for start, end in offsets:
-        while k < len(spans) and spans[k][1] <= start:
-            k += 1
-        letters.append("e" if k < len(spans) and end > spans[k][0] and start < spans[k][1] else "t")
-    return "".join(letters)
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with every string in it changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(k): _mapped(v, change) for k, v in value.items()}
+    return [_mapped(v, change) for v in value] if isinstance(value, list) else value

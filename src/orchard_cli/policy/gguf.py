@@ -2,12 +2,9 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ConfigError, DataError, MissingExtra
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 
 def import_gguf(file: str | Path, out: str | Path, *, dtype: str = "bfloat16") -> Path:
@@ -42,7 +39,7 @@ def _check(file: Path) -> None:
         raise DataError(f"{file} is not a GGUF file: it starts with {magic!r}")
 
 
-def _read(file: Path, dtype: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast]":
+def _read(file: Path, dtype: str) -> tuple[Any, Any]:
     import transformers
 
     from .weights import number_format
