@@ -63,15 +63,10 @@ def measure(
         except AttemptError as error:
             tally.fault(error.fault)
             forks = []
+        finish = _Finish(task, domain, env, policy, sampling, tally)
         for step, sandbox in forks:
-            solved: list[bool] = []
-            prefix = before(trajectory, step)
-            for sample in range(samples):
-                drawn = draw_seed(seed, trajectory.id, step, sample)
-                try:
-                    solved.append(_finish(task, domain, env, sandbox, prefix, policy(drawn), sampling, drawn, tally))
-                except AttemptError as error:
-                    tally.fault(error.fault)
+            drawn = [draw_seed(seed, trajectory.id, step, sample) for sample in range(samples)]
+            solved = finish.each(sandbox, before(trajectory, step), drawn)
             if solved:
                 low, high = wilson(sum(solved), len(solved))
                 found.append(Anchor(step, sum(solved) / len(solved), low, high, len(solved)))
@@ -147,29 +142,41 @@ def _drop(forks: dict[int, Sandbox], keep: list[int]) -> None:
         forks.pop(step).close()
 
 
-def _finish(
-    task: Task,
-    domain: Domain,
-    env: Env,
-    start: Sandbox,
-    prefix: Transcript,
-    policy: Policy,
-    sampling: Sampling,
-    seed: int,
-    tally: _Tally,
-) -> bool:
-    """Finish once from a fork of `start`. True if solved; raises `AttemptError` where nothing can be said."""
-    with start.fork() as sandbox:
-        with boundary(HarnessError, "running the harness"):
-            ended = domain.harness(task).run(task, sandbox, policy, replace(sampling, seed=seed), resume=prefix)
-        tally.usage += ended.usage
-        if ended.fault and ended.fault.attributable != "model":
-            raise HarnessError(ended.fault.message, code=f"{ended.fault.domain}.{ended.fault.code}")
-        if ended.stop == "cancelled":
-            raise HarnessError("cancelled", code="cancelled")
-        if ended.stop != "submitted":
-            return False
-        with boundary(SandboxError, "exporting the result"):
-            artifact = domain.export(task, sandbox)
-    with boundary(GradeError, "grading"):
-        return domain.grade(task, artifact, env).solved
+@dataclass
+class _Finish:
+    """Lets the policy go on from a fork, and judges what it leaves."""
+
+    task: Task
+    domain: Domain
+    env: Env
+    policy: PolicyFor
+    sampling: Sampling
+    tally: _Tally
+
+    def each(self, start: Sandbox, prefix: Transcript, seeds: list[int]) -> list[bool]:
+        """Solved or not, for each seed about which something can be said."""
+        solved: list[bool] = []
+        for seed in seeds:
+            try:
+                solved.append(self._once(start, prefix, seed))
+            except AttemptError as error:
+                self.tally.fault(error.fault)
+        return solved
+
+    def _once(self, start: Sandbox, prefix: Transcript, seed: int) -> bool:
+        """True if solved; raises `AttemptError` where nothing can be said."""
+        policy, sampling = self.policy(seed), replace(self.sampling, seed=seed)
+        with start.fork() as sandbox:
+            with boundary(HarnessError, "running the harness"):
+                ended = self.domain.harness(self.task).run(self.task, sandbox, policy, sampling, resume=prefix)
+            self.tally.usage += ended.usage
+            if ended.fault and ended.fault.attributable != "model":
+                raise HarnessError(ended.fault.message, code=f"{ended.fault.domain}.{ended.fault.code}")
+            if ended.stop == "cancelled":
+                raise HarnessError("cancelled", code="cancelled")
+            if ended.stop != "submitted":
+                return False
+            with boundary(SandboxError, "exporting the result"):
+                artifact = self.domain.export(self.task, sandbox)
+        with boundary(GradeError, "grading"):
+            return self.domain.grade(self.task, artifact, self.env).solved

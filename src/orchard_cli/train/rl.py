@@ -82,8 +82,14 @@ def update_rl(
         norms.append(clip(model, cfg.grad_clip))
         optim.step()
         compute.refresh()
+    return _report(examples, old, sums, losses, norms, time.monotonic() - began)
+
+
+def _report(
+    examples: Sequence[Example], old: _Old, sums: _Sums, losses: list[float], norms: list[float], seconds: float
+) -> RlUpdate:
     trained = sum(e.trained for e in examples)
-    drawn, gap = torch.cat(old.logprobs), old.mismatch
+    gap = old.mismatch
     return RlUpdate(
         len(examples),
         sum(len(e.ids) for e in examples),
@@ -95,9 +101,9 @@ def update_rl(
         None if gap is None else gap.mean().item(),
         None if gap is None else gap.max().item(),
         torch.cat(old.importance).mean().item() if old.importance else None,
-        -drawn.mean().item(),
+        -torch.cat(old.logprobs).mean().item(),
         sum(e.trained * e.advantage for e in examples),
-        time.monotonic() - began,
+        seconds,
     )
 
 

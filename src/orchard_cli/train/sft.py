@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -67,28 +67,45 @@ def train_sft(
     """
     if not examples:
         raise DataError("there is nothing to learn from", hint="see the token account: what dropped the attempts?")
-    lengths = [len(e.ids) for e in examples]
+    began, lengths = time.monotonic(), [len(e.ids) for e in examples]
     steps = plan(lengths, batch_tokens=cfg.batch_tokens, budget=cfg.tokens, seed=seed)
     optim = build(model, optimizer=cfg.optimizer, lr=cfg.lr, muon_lr=cfg.muon_lr, weight_decay=cfg.weight_decay)
-    key = state.run_key(model, examples, cfg, seed, precision, micro_tokens)
-    path = checkpoint_dir / "trainer.pt" if checkpoint_dir else None
-    done = state.load(path, model, optim, key=key) if path else None
-    losses: list[float] = list(done.extra["losses"]) if done else []
-    first = done.step if done else 0
-    compute = Compute(model, precision=precision)
-    began = time.monotonic()
+    kept = _Kept(checkpoint_dir, state.run_key(model, examples, cfg, seed, precision, micro_tokens), save_every)
+    losses = kept.restore(model, optim)
+    first, compute = len(losses), Compute(model, precision=precision)
     read = sum(lengths[i] for step in steps[:first] for i in step)
-    for at in range(first, len(steps)):
+    for at, step in enumerate(steps[first:], first):
+        rows = rectangles(lengths, step, max_tokens=micro_tokens)
         share = rate(at, len(steps), warmup=cfg.warmup, floor=cfg.min_lr)
-        rows = rectangles(lengths, steps[at], max_tokens=micro_tokens)
         report = _step(compute, optim, [[examples[i] for i in row] for row in rows], cfg.grad_clip, share)
         read += report.tokens
         losses.append(report.loss)
-        if path and ((at + 1) % save_every == 0 or at + 1 == len(steps)):
-            state.save(path, model, optim, step=at + 1, key=key, extra={"losses": losses})
-        on_step(_numbered(report, at + 1, len(steps), read))
+        kept.save(model, optim, losses, last=at + 1 == len(steps))
+        on_step(replace(report, step=at + 1, steps=len(steps), tokens_done=read))
     trained = sum(examples[i].trained for step in steps for i in step)
     return SftResult(len(steps), read, trained, tuple(losses), read / sum(lengths), time.monotonic() - began, first)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The state on disk, if there is a folder for it; one loss for each step done."""
+
+    folder: Path | None
+    key: str
+    every: int
+
+    @property
+    def path(self) -> Path | None:
+        return self.folder / "trainer.pt" if self.folder else None
+
+    def restore(self, model: nn.Module, optim: Optim) -> list[float]:
+        done = state.load(self.path, model, optim, key=self.key) if self.path else None
+        return list(done.extra["losses"]) if done else []
+
+    def save(self, model: nn.Module, optim: Optim, losses: list[float], *, last: bool) -> None:
+        step = len(losses)
+        if self.path and (last or step % self.every == 0):
+            state.save(self.path, model, optim, step=step, key=self.key, extra={"losses": losses})
 
 
 def _step(compute: Compute, optim: Optim, batches: list[list[Example]], grad_clip: float, share: float) -> StepReport:
@@ -117,17 +134,3 @@ def clip(model: nn.Module, most: float) -> float:
     if not norm < float("inf"):
         raise RunError(f"the gradient norm is {norm}", hint="lower the learning rate; the last checkpoint is intact")
     return norm
-
-
-def _numbered(report: StepReport, step: int, steps: int, done: int) -> StepReport:
-    return StepReport(
-        step,
-        steps,
-        report.loss,
-        report.tokens,
-        report.trained,
-        done,
-        report.rate,
-        report.grad_norm,
-        report.seconds,
-    )
