@@ -38,16 +38,17 @@ class Making:
     tree: int
     binds: Sequence[tuple[str, str]]
     disk: int  # bytes, 0: no limit
+    pids: int
     network: bool
 
 
 class Box:
-    def __init__(self, loop: Loop, making: Making, base: str, group: Group, *, bwrap: Sequence[str], userxattr: bool):
+    def __init__(self, loop: Loop, making: Making, base: str, group: Group, *, bwrap: Sequence[str], rootless: bool):
         self.making, self.group, self.workdir = making, group, making.workdir
         self.jobs: set[Any] = set()
         self.sink = Sink(loop)
         self.dead = ""  # why it is gone
-        self._loop, self._base, self._bwrap, self._userxattr = loop, base, bwrap, userxattr
+        self._loop, self._base, self._bwrap, self._rootless = loop, base, bwrap, rootless
         self._monitor = self._init = self._proc = self._lifeline = -1
         self._closing: list[Callable[[], None]] = []
         os.mkdir(base, 0o700)
@@ -61,6 +62,8 @@ class Box:
         """Mount and start. `changes` may already hold those of another sandbox."""
         root = f"{self._base}/root"
         os.mkdir(root)
+        os.mkdir(f"{self._base}/shm")
+        os.chmod(f"{self._base}/shm", roots.STICKY)
         self._overlay(self.making.root, "top", root)
         for name, lower in self.making.systems:
             self._layer(lower, name, f"/{name}")
@@ -71,7 +74,7 @@ class Box:
         self._spawn(root, ready)
 
     def _overlay(self, lower: int, name: str, target: str) -> None:
-        roots.overlay(lower, self.changes, name, target, userxattr=self._userxattr)
+        roots.overlay(lower, self.changes, name, target, userxattr=self._rootless)
 
     def _layer(self, lower: int, name: str, path: str) -> None:
         place = roots.point(f"{self._base}/root", path)
@@ -84,7 +87,9 @@ class Box:
         hidden = [word for path in PROC_HIDDEN if os.path.exists(path) for word in ("--ro-bind", "/dev/null", path)]
         hidden += [word for path in PROC_READ_ONLY for word in ("--ro-bind", path, path)]
         network = () if self.making.network else ("--unshare-net",)
-        view = ("--bind", root, "/", "--proc", "/proc", *hidden, "--dev", "/dev")
+        # Shared memory counts as disk; the rest of /dev, a tmpfs without a limit, takes no files.
+        shared = ("--bind", f"{self._base}/shm", "/dev/shm", "--remount-ro", "/dev")
+        view = ("--bind", root, "/", "--proc", "/proc", *hidden, "--dev", "/dev", *shared)
         return [*self._bwrap, *network, *view, "--info-fd", "3", "--", "/bin/sh", "-c", INIT]
 
     def _spawn(self, root: str, ready: Ready) -> None:
@@ -127,7 +132,8 @@ class Box:
         self._proc = os.open(f"/proc/{init}/root/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.members = Members(self._proc, by_namespace)
         kinds = KINDS | (0 if self.making.network else kernel.CLONE_NEWNET)
-        self.door = Door(self._init, kinds, joins=self.group.entries)
+        uncounted = 0 if self.group.counts("pids") else self.making.pids
+        self.door = Door(self._init, kinds, detour=self._rootless, joins=self.group.entries, max_processes=uncounted)
         self._unmount()
 
     def _unmount(self) -> None:
@@ -148,19 +154,21 @@ class Box:
 
     def kill_everyone(self) -> None:
         """All processes of the sandbox but its first, at one stroke."""
+        pid = os.fork()
+        if pid == 0:
+            with suppress(BaseException):
+                self._kill_from_inside()
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    def _kill_from_inside(self) -> None:
         wanted = os.stat("1/ns/pid", dir_fd=self._proc).st_ino
         kernel.setns(self._init, kernel.CLONE_NEWPID)
-        try:
-            pid = os.fork()
-            if pid == 0:
-                # Never from a place where "everyone" would mean this machine.
-                if os.stat("/proc/self/ns/pid").st_ino == wanted != kernel.OWN_PID_NAMESPACE:
-                    with suppress(OSError):
-                        os.kill(-1, signal.SIGKILL)
-                os._exit(0)
-        finally:
-            kernel.setns(kernel.OWN, kernel.CLONE_NEWPID)
-        os.waitpid(pid, 0)
+        if below := os.fork():
+            os.waitpid(below, 0)
+        # Never from a place where "everyone" would mean this machine.
+        elif os.stat("/proc/self/ns/pid").st_ino == wanted != kernel.OWN_PID_NAMESPACE:
+            os.kill(-1, signal.SIGKILL)
 
     # -- its end
 

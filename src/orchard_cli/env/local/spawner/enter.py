@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -27,6 +28,7 @@ class Door:
 
     init: int = -1  # pidfd of its first process; -1: no namespaces
     kinds: int = 0
+    detour: bool = False  # the child itself must fork into the pid namespace
     marks: bool = True  # may make a namespace for each command
     joins: Sequence[int] = ()  # open cgroup.procs files
     max_processes: int = 0  # only where no cgroup can count them
@@ -58,7 +60,7 @@ class Refused(Exception):
 
 
 def become(door: Door, plan: Plan, status: int) -> NoReturn:
-    """Runs in the child and never returns. Writes its mark, and a JSON fault if there is one, as lines to `status`."""
+    """Runs in the child and never returns. Writes lines to `status`: its mark, a JSON fault, its child's end."""
     try:
         sys.path[:], sys.meta_path[:] = [], []  # nothing may be imported from inside the sandbox
         _prepare(door, plan, status)
@@ -78,17 +80,21 @@ def _prepare(door: Door, plan: Plan, status: int) -> None:
     if plan.limited:
         for entry in door.joins:
             os.write(entry, b"0")
-    os.setsid()
+        _offer_to_oom_killer()
     if door.marks and plan.inside:
         # A cgroup namespace of its own marks all that this command starts: inherited, readable from outside, and
         # nothing inside has the power to change it.
         kernel.unshare(kernel.CLONE_NEWCGROUP)
         os.write(status, b"%d\n" % os.stat("/proc/self/ns/cgroup").st_ino)
+    if door.detour and plan.inside:
+        _detour(door.init, status)
+    os.setsid()
     os.dup2(plan.stdin, 0)
     os.dup2(plan.stdout, 1)
     os.dup2(plan.stderr, 2)
     if not plan.inside:
         return
+    kernel.forget_keys()
     if door.init >= 0:
         kernel.setns(door.init, door.kinds)
     os.umask(0o022)
@@ -101,6 +107,22 @@ def _prepare(door: Door, plan: Plan, status: int) -> None:
         os.chdir(plan.cwd)
     except OSError as error:
         raise Refused("client.no_such_directory", f"no directory {plan.cwd}: {error.strerror}") from error
+
+
+def _offer_to_oom_killer() -> None:
+    """When the whole machine runs out of memory, a command goes before the driver does. Root's to say."""
+    with suppress(OSError):
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(fd, b"300")
+        os.close(fd)
+
+
+def _detour(init: int, status: int) -> None:
+    """Go on in a child that lives in the sandbox's pid namespace; stay behind to say how it ended."""
+    kernel.setns(init, kernel.CLONE_NEWPID)
+    if pid := os.fork():
+        os.write(status, b"=%d\n" % os.waitpid(pid, 0)[1])
+        os._exit(0)
 
 
 def _execute(plan: Plan) -> None:

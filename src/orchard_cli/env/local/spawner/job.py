@@ -74,6 +74,10 @@ class Job:
         plan = replace(plan, stdout=pipes[1][1], stderr=pipes[-1][1])
         try:
             self._pid = _fork_into(self._home.door, plan, pipes[0][1])
+        except OSError:
+            for read, _ in pipes:
+                os.close(read)
+            raise
         finally:
             for _, end in pipes:
                 os.close(end)
@@ -198,6 +202,8 @@ class Job:
         for line in self._said.splitlines():
             if line.startswith(b"{") and not self._killed_for:
                 self.fault = json.loads(line)
+            elif line.startswith(b"=") and self._status is not None:
+                self._status = int(line[1:])
             elif line.isdigit():
                 self._mark = int(line)
 
@@ -228,7 +234,7 @@ class Job:
 
 def _fork_into(door: Door, plan: Plan, status: int) -> int:
     """Fork a child that lives in the sandbox's pid namespace while staying ours to wait for."""
-    inside = door.init >= 0 and plan.inside
+    inside = door.init >= 0 and plan.inside and not door.detour
     if inside:
         kernel.setns(door.init, kernel.CLONE_NEWPID)
     try:

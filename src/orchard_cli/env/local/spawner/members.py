@@ -43,13 +43,14 @@ class Members:
         return hit
 
     def resident(self) -> int:
-        """Bytes of memory that the processes hold themselves (shared files not counted)."""
-        pages = 0
+        """Bytes of memory that the processes hold themselves; what they share among each other counts for each."""
+        kib = 0
         for pid in self.everyone():
-            with suppress(OSError, ValueError, IndexError), _opened(str(pid), self._proc) as handle:
-                resident, shared = _text("statm", handle).split()[1:3]
-                pages += int(resident) - int(shared)
-        return pages * os.sysconf("SC_PAGE_SIZE")
+            with suppress(OSError, ValueError), _opened(str(pid), self._proc) as handle:
+                for line in _text("status", handle).splitlines():
+                    if line.startswith(("RssAnon:", "RssShmem:")):
+                        kib += int(line.split()[1])
+        return kib * 1024
 
     def _marked(self, mark: int) -> Iterator[tuple[int, int]]:
         for pid in self.everyone():

@@ -22,13 +22,14 @@ class Places:
     def __init__(self, loop: Loop, header: Header):
         self.base: str = header["base"]
         self.isolated = bool(header["bwrap"])
-        self._loop, self._bwrap, self._userxattr = loop, header["bwrap"], not header["root"]
+        self._loop, self._bwrap, self._rootless = loop, header["bwrap"], not header["root"]
         self._known: dict[str, tuple[Place, Bounds]] = {}
         self._lowers: dict[str, int] = {}
         self._count = 0
         self.watch = Watch(loop, self._known.values)
         if self.isolated:
             _private_mounts(self.base, header["root"])
+            kernel.hide_memory()  # only now: who is hidden may not write its own uid_map
             os.mkdir(f"{self.base}/skeleton")
             roots.build_skeleton(Path(self.base, "skeleton"))
         os.mkdir(f"{self.base}/empty")
@@ -83,7 +84,7 @@ class Places:
         if not self.isolated:
             return Plain(self._loop, _directory(header["tree"] or f"{self.base}/empty"), base, int(name), group)
         making = self._making(header, disk)
-        return Box(self._loop, making, base, group, bwrap=self._bwrap, userxattr=self._userxattr)
+        return Box(self._loop, making, base, group, bwrap=self._bwrap, rootless=self._rootless)
 
     def _making(self, header: Header, disk: int) -> Making:
         host = header["image"] == "host"
@@ -99,6 +100,7 @@ class Places:
             tree=_directory(header["tree"] or (inside if os.path.isdir(inside) else f"{self.base}/empty")),
             binds=[(source, target) for source, target in header["binds"]],
             disk=disk,
+            pids=header["pids"],
             network=header["network"],
         )
 

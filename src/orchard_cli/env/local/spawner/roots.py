@@ -18,11 +18,11 @@ SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 EMPTY = ("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "var")
 VAR = ("cache", "lib", "local", "log", "mail", "opt", "spool", "tmp")
 PUBLIC = (  # parts of /etc that programs need and that tell nothing about this machine's users
-    "alternatives bash.bashrc ca-certificates ca-certificates.conf debian_version fonts gai.conf host.conf inputrc"
-    " java-*-openjdk ld.so.cache ld.so.conf ld.so.conf.d localtime magic"
-    " mime.types nsswitch.conf os-release perl pki profile protocols python3*"
-    " rpc services shells skel ssl/certs ssl/openssl.cnf terminfo timezone"
-).split()
+    *("alternatives", "bash.bashrc", "ca-certificates", "ca-certificates.conf", "debian_version", "fonts"),
+    *("gai.conf", "host.conf", "inputrc", "java-*-openjdk", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
+    *("localtime", "magic", "mime.types", "nsswitch.conf", "os-release", "perl", "pki", "profile", "protocols"),
+    *("python3*", "rpc", "services", "shells", "skel", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone"),
+)
 GENERATED = {
     "passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "group": "root:x:0:\nnogroup:x:65534:\n",
