@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def attends_to_all(model: "PreTrainedModel") -> bool:
     """Whether every layer attends to all tokens before, so that rows of any length can share one pass (`Slots`)."""
     config = model.config.get_text_config()
-    if getattr(model, "_is_stateful", False):
+    if getattr(model, "_is_stateful", False) or getattr(config, "kv_lora_rank", None):
         return False
     layers = getattr(config, "layer_types", None)
     if layers is not None:

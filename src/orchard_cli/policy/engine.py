@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..errors import AttemptError, PolicyError
 from .alone import attends_to_all, sample_alone
 from .dense import DenseForward
-from .forward import Chunk, PlainForward
+from .forward import Chunk, Forward, PlainForward
 from .prefixes import Prefixes
 from .request import Request, Sampled
 from .sampler import draw, not_finite
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _QUIET_S, _GATHER_S = 0.002, 0.01
+_PREFILL = 8192  # prompt tokens run in one step, unless one prompt alone has more
 
 
 class Engine:
@@ -34,10 +35,11 @@ class Engine:
 
     def __init__(self, model: "PreTrainedModel", *, version: int, max_batch: int, memory: int):
         self.model, self.version, self.max_batch, self.memory = model, version, max_batch, memory
-        self._solo = not attends_to_all(model)
-        self._slots, self._prefixes = Slots(model), Prefixes(memory)
-        forward = DenseForward if DenseForward.fits(model) else PlainForward
-        self._forward = forward(model, self._slots)
+        self.alone = not attends_to_all(model)
+        if not self.alone:
+            self._slots, self._prefixes = Slots(model), Prefixes(memory)
+            forward = DenseForward if DenseForward.fits(model) else PlainForward
+            self._forward: Forward = forward(model, self._slots)
         self._rows: list[Request] = []
         self._waiting: deque[Request] = deque()
         self._orders: deque[tuple[Callable[[], None], Future[None]]] = deque()
@@ -80,7 +82,7 @@ class Engine:
                 try:
                     if self._orders and not self._rows:
                         self._obey()
-                    elif self._solo:
+                    elif self.alone:
                         self._answer_alone()
                     else:
                         self._step()
@@ -102,10 +104,11 @@ class Engine:
 
     def _obey(self) -> None:
         order, done = self._orders.popleft()
-        self._prefixes.clear()
         try:
             order()
-            self._forward.refresh()
+            if not self.alone:
+                self._prefixes.clear()
+                self._forward.refresh()
         except Exception as error:  # noqa: BLE001 - boundary: raised where it was ordered
             done.set_exception(error)
         else:
@@ -119,15 +122,16 @@ class Engine:
                 self._waiting.clear()
                 for _, done in self._orders:
                     done.set_exception(error)
-        self._slots.drop()
+        if not self.alone:
+            self._slots.drop()
         for request in failed:
             if not request.result.done():
                 request.result.set_exception(error)
 
     def _answer_alone(self) -> None:
-        self._rows = self._entering()[:1]
-        for request in self._rows:
-            request.result.set_result(sample_alone(self.model, request, self.version))
+        with self._wake:
+            self._rows = [self._waiting.popleft()]
+        self._rows[0].result.set_result(sample_alone(self.model, self._rows[0], self.version))
         self._rows = []
 
     def _step(self) -> None:
@@ -158,24 +162,30 @@ class Engine:
         """
         chosen: list[Request] = []
         sharing: set[tuple[int, ...]] = set()
+        fresh = 0
         with self._wake:
             for request in list(self._waiting):
                 key = request.prompt[: request.known]
                 if key in sharing:
                     continue
-                if not self._room_for([*self._rows, *chosen, request]):
+                fresh += self._unknown(request)
+                if not self._room_for([*self._rows, *chosen, request]) or (chosen and fresh > _PREFILL):
                     break
                 if key and key not in self._prefixes:
                     sharing.add(key)
                 chosen.append(request)
                 self._waiting.remove(request)
-        return sorted(chosen, key=lambda r: len(r.prompt) - (r.known if r.prompt[: r.known] in self._prefixes else 0))
+        return sorted(chosen, key=self._unknown)
+
+    def _unknown(self, request: Request) -> int:
+        """Prompt tokens that have to be run."""
+        return len(request.prompt) - (request.known if request.prompt[: request.known] in self._prefixes else 0)
 
     def _room_for(self, rows: list[Request]) -> bool:
         if len(rows) == 1:
             return True
         size = len(rows) * max(r.longest for r in rows) * self._slots.token_bytes
-        return len(rows) <= self.max_batch and size <= self.memory and not self._solo
+        return len(rows) <= self.max_batch and size <= self.memory
 
     def _retire(self) -> None:
         """Answer the rows that ended; the last row moves into each gap."""

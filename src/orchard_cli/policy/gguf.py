@@ -41,9 +41,11 @@ def _check(file: Path) -> None:
 
 def _read(file: Path, dtype: str) -> tuple[Any, Any]:
     import transformers
+    from transformers.utils.logging import disable_progress_bar
 
     from .weights import number_format
 
+    disable_progress_bar()
     settings: dict[str, Any] = {"gguf_file": file.name, "dtype": number_format(dtype)}
     if config := getattr(transformers, "GgufConfig", None):  # newer releases keep the weights packed unless told
         settings["quantization_config"] = config(dequantize=True)
@@ -51,7 +53,7 @@ def _read(file: Path, dtype: str) -> tuple[Any, Any]:
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, gguf_file=file.name)
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, **settings)
-    except (OSError, ValueError, KeyError, IndexError, NotImplementedError, RuntimeError) as error:
+    except Exception as error:  # noqa: BLE001 - boundary: a foreign file, and readers that raise anything
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if "not supported" in said:
             raise ConfigError(f"{file}: {said}", hint="this transformers cannot read the architecture") from error

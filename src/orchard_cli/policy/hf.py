@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from ..errors import ConfigError, PolicyError, RunError
+from ..errors import PolicyError, RunError
 from ..trajectory import Message, Usage
 from .chat import Chat
 from .engine import Engine
@@ -46,8 +46,7 @@ class HfPolicy:
         self._model = _ready(model, device or model.device, dtype or model.dtype)
         config = model.config.get_text_config()
         self._longest = int(getattr(config, "max_position_embeddings", None) or 2**31)
-        if len(tokenizer) > config.vocab_size:
-            raise ConfigError(f"the tokenizer of {name} has {len(tokenizer)} tokens, the model {config.vocab_size}")
+        self._vocab = int(config.vocab_size)
         self._stops = self.chat.stops | _stops(model)
         self._engine = Engine(self._model, version=version, max_batch=max_batch, memory=memory)
 
@@ -62,14 +61,7 @@ class HfPolicy:
         prompt = self.chat.prompt(messages, tools, previous)
         ids = prompt.ids
         limit = min(sampling.max_context, self._longest)
-        if len(ids) >= limit:
-            raise PolicyError(
-                f"the prompt has {len(ids)} tokens, the context only {limit}",
-                code="context_overflow",
-                attributable="model",
-                effect="none",
-                retry="never",
-            )
+        self._check(ids, limit)
         turn = sum(m.role == "assistant" for m in messages)
         random = np.random.default_rng([sampling.seed & _MASK64, turn])
         request = Request(
@@ -97,6 +89,25 @@ class HfPolicy:
             sampled.version,
             len(messages),
         )
+
+    def _check(self, ids: tuple[int, ...], limit: int) -> None:
+        if len(ids) >= limit:
+            raise PolicyError(
+                f"the prompt has {len(ids)} tokens, the context only {limit}",
+                code="context_overflow",
+                attributable="model",
+                effect="none",
+                retry="never",
+            )
+        if max(ids) >= self._vocab:
+            raise PolicyError(
+                f"the tokenizer has a token {max(ids)}, the model of {self.name} only {self._vocab}",
+                code="vocabulary",
+                attributable="client",
+                effect="none",
+                retry="never",
+                hint="tokenizer and model do not belong together",
+            )
 
     def update(self, weights: PreTrainedModel | Mapping[str, Tensor], version: int) -> None:
         """Take over new weights once no reply is under way; later replies carry `version`. Copies; blocks.

@@ -31,7 +31,7 @@ def load(
         model = AutoModelForCausalLM.from_pretrained(source, dtype=number_format(dtype), use_safetensors=True)
     except SafetensorError as error:
         raise DataError(f"{source}: the weights cannot be read: {error}", hint="is the copy complete?") from error
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # noqa: BLE001 - boundary: a foreign directory, and readers that raise anything
         raise _unloadable(source, error) from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ConfigError(f"{source} has no fast tokenizer", hint="a tokenizer.json is needed")
