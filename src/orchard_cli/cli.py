@@ -1,5 +1,6 @@
 """The command line: `orchard <domain> <stage> [KEY=VALUE]…` and the nouns beside it. Heavy work is imported on use."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -20,9 +21,7 @@ STAGES = {
     "run": "distill, then train, then eval.",
 }
 
-Words = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings; `--show` prints them all.")
-]
+Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="`--show` prints all settings.")]
 Show = Annotated[bool, typer.Option("--show", help="Print the composed settings and stop.")]
 Plan = Annotated[bool, typer.Option("--plan", help="Print what would be done, how much, how long, and stop.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -41,6 +40,8 @@ app = typer.Typer(
 def main() -> None:
     """Entry point: every `OrchardError` becomes `error:` and `hint:`; Ctrl-C ends clean with status 130."""
     signal.signal(signal.SIGTERM, _terminated)
+    # tensor threads that spin while they wait stand in the way of sandboxes on the same cores
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except OrchardError as error:

@@ -27,7 +27,8 @@ def ls(
     """List trajectories, one row each."""
     from ..trajectory.reading import read
 
-    console, rows, total = Console(json_only=json), [], 0
+    console, total = Console(json_only=json), 0
+    rows: list[list[str]] = []
     for path in files(place):
         for t in read(path):
             if outcome and t.outcome != outcome:

@@ -8,7 +8,7 @@ their own; the state after each step is saved, so that a killed run goes on with
 
 import random
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -38,7 +38,7 @@ def run(context: Context) -> Summary:
 
     config, folder = context.config, context.folder("rl")
     start = context.need(context.folder("sft") / "checkpoint", "checkpoint", "sft")
-    model, tokenizer = load(str(start), dtype="float32", device=config.model.device, threads=config.model.threads)
+    model, tokenizer = load(start, device=config.model.device)
     optim = build(model, optimizer=config.rl.optimizer, lr=config.rl.lr, muon_lr=config.rl.muon_lr)
     key = state.run_key(model, (), config.seed, config.rl)
     saved = state.load(folder / ".state" / "trainer.pt", model, optim, key=key)
@@ -46,12 +46,11 @@ def run(context: Context) -> Summary:
     tasks = _forever(context.rl_tasks(), config.seed)
     next(islice(tasks, sum(r["tried"] for r in records), None), None) if records else None
     (folder / "trajectories").mkdir(parents=True, exist_ok=True)
-    policy = open_policy(model, tokenizer, config.model, name="rl", version=len(records))
-    with (
-        closing(policy),
-        closing(context.open_env()) as env,
-        context.report.track("rl", config.rl.steps, "steps") as tracker,
-    ):
+    policy = open_policy(start, config.model, name="rl")
+    policy.update(model, len(records))
+    with ExitStack() as stack, context.report.track("rl", config.rl.steps, "steps") as tracker:
+        stack.callback(policy.close)
+        env = stack.enter_context(closing(context.open_env()))
         tracker.update(done=len(records))
         for step in range(len(records), config.rl.steps):
             gathering = Gathering(config.rl, tasks, policy, sampling(context), step)
@@ -60,7 +59,7 @@ def run(context: Context) -> Summary:
                 lambda job: attempt(job, context.domain, env),
                 tracker,
                 concurrency=context.concurrency,
-                close=lambda: (policy.close(), env.close()),
+                close=stack.close,
             )
             groups, account = _learn_from(found, context)
             _store(context, step, found)
@@ -68,7 +67,11 @@ def run(context: Context) -> Summary:
             record |= msgspec.to_builtins(telemetry(found.verdicts.values()), str_keys=True)
             record["account"] = account.record()
             if groups:
-                record["update"] = asdict(update_rl(model, optim, groups, config.rl, seed=config.seed + step))
+                record["update"] = asdict(
+                    update_rl(
+                        model, optim, groups, config.rl, seed=config.seed + step, constant=config.harness.max_context
+                    )
+                )
                 policy.update(model, step + 1)
             records.append(record)
             state.save(

@@ -23,11 +23,12 @@ from .context import Context, Summary
 
 def run(context: Context) -> Summary:
     """Writes sft/base (the untrained policy, if it is made here), sft/checkpoint, account.json, losses.jsonl."""
-    from ..policy.weights import save
+    from ..policy import weights
     from ..train.sft import StepReport, train_sft
 
     config, folder = context.config, context.folder("sft")
     source = context.need(context.folder("distill") / "trajectories.jsonl.zst", "trajectories", "distill")
+    weights.threads(config.model.threads)
     model, tokenizer = base(context, read(source))
     examples, account = _examples(context, source, tokenizer)
     if not examples:
@@ -42,7 +43,7 @@ def run(context: Context) -> Summary:
         done = train_sft(
             model, examples, config.sft, seed=config.seed, on_step=on_step, checkpoint_dir=folder / ".state"
         )
-    save(model, tokenizer, folder / "checkpoint")
+    weights.save(model, tokenizer, folder / "checkpoint")
     (folder / "account.json").write_bytes(msgspec.json.format(msgspec.json.encode(account.record())))
     lines = [msgspec.json.encode({"step": i + 1, "loss": loss}) for i, loss in enumerate(done.losses)]
     (folder / "losses.jsonl").write_bytes(b"\n".join(lines) + b"\n")
@@ -58,19 +59,17 @@ def run(context: Context) -> Summary:
 
 def base(context: Context, trajectories: Iterable[Trajectory]) -> tuple[Any, Any]:
     """(model in float32, tokenizer) before any training: made here for model=tiny, else the given checkpoint."""
-    from ..policy import tiny
-    from ..policy.weights import load as load_weights
-    from ..policy.weights import save
+    from ..policy import tiny, weights
 
     config, place = context.config.model, context.folder("sft") / "base"
     if config.kind != "tiny":
-        return load_weights(config.path, dtype="float32", device=config.device, threads=config.threads)
+        return weights.load(config.path, device=config.device)
     if not place.exists():
         said = [m for t in trajectories for m in t.messages]
         texts, replies = [m.content for m in said], [m.content for m in said if m.role == "assistant"]
         tokenizer = tiny.build_tokenizer(texts, config.vocab, replies=replies)
-        save(tiny.build_model(config, tokenizer, context.config.seed), tokenizer, place)
-    return load_weights(str(place), dtype="float32", device=config.device, threads=config.threads)
+        weights.save(tiny.build_model(config, tokenizer, context.config.seed), tokenizer, place)
+    return weights.load(place, device=config.device)
 
 
 def _examples(context: Context, source: Path, tokenizer: Any) -> tuple[list[Example], Account]:
