@@ -71,24 +71,6 @@ def malformed(endpoint: Endpoint, raw: Any) -> PolicyError:
 
 def _status(endpoint: Endpoint, status: int, said: str) -> PolicyError:
     said = endpoint.scrub(said)
-    if status in (401, 403):
-        return PolicyError(
-            f"{endpoint.url} refused the key ({status}): {said}",
-            code="http.unauthorized",
-            attributable="client",
-            effect="none",
-            retry="never",
-            hint=f"check the key in the environment variable {endpoint.key_env}",
-        )
-    if status == 404:
-        return PolicyError(
-            f"{endpoint.url} does not know `{endpoint.model}` (404): {said}",
-            code="http.not_found",
-            attributable="client",
-            effect="none",
-            retry="never",
-            hint="check teacher.model, and that teacher.base_url ends as the endpoint wants it, usually in /v1",
-        )
     if status in (400, 413, 422) and _OVERFLOW.search(said):
         return PolicyError(
             f"the conversation is too long for `{endpoint.model}`: {said}",
@@ -104,13 +86,18 @@ def _status(endpoint: Endpoint, status: int, said: str) -> PolicyError:
             effect="none" if status == 429 else "unknown",
             retry="same",
         )
-    return PolicyError(
-        f"{endpoint.url} refused the request ({status}): {said}",
-        code=f"http.{status}",
-        attributable="client",
-        effect="none",
-        retry="never",
-    )
+    if status in (401, 403):
+        hint = f"check the key in the environment variable {endpoint.key_env}"
+        return _ours(f"{endpoint.url} refused the key ({status}): {said}", "http.unauthorized", hint)
+    if status == 404:
+        hint = "check teacher.model, and that teacher.base_url ends as the endpoint wants it, usually in /v1"
+        return _ours(f"{endpoint.url} does not know `{endpoint.model}` (404): {said}", "http.not_found", hint)
+    return _ours(f"{endpoint.url} refused the request ({status}): {said}", f"http.{status}")
+
+
+def _ours(message: str, code: str, hint: str = "") -> PolicyError:
+    """A fault of the configuration: no attempt can escape it."""
+    return PolicyError(message, code=code, attributable="client", effect="none", retry="never", hint=hint)
 
 
 def _said(error: Any) -> str:
