@@ -54,18 +54,18 @@ class LocalEnv:
             raise
 
     def _start(self) -> None:
-        self._base = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
+        self.base = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._link = Link()
         try:
             root = os.geteuid() == 0
-            self._facts, _ = self._link.ask("hello", base=str(self._base), bwrap=self._bwrap, root=root, wait_s=60)
+            self._facts, _ = self._link.ask("hello", base=str(self.base), bwrap=self._bwrap, root=root, wait_s=60)
         except SandboxError as error:
             self._stop()
             raise ConfigError(f"no sandboxes on this machine: {error}", hint=HINT) from error
 
     def _stop(self) -> None:
         self._link.close()
-        leftovers.remove(self._base)
+        leftovers.remove(self.base)
 
     def open(self, spec: Spec) -> Sandbox:
         limits = spec.limits if spec.limits != DEFAULT else self._limits
@@ -122,6 +122,11 @@ class LocalEnv:
             "disk": "tmpfs of that size, counted in memory" if isolated else "no limit",
             "kernel": platform.release(),
         }
+
+    @property
+    def spawner_pid(self) -> int:
+        """The process that holds all sandboxes."""
+        return self._link.process.pid
 
     def close(self) -> None:
         with self._lock:

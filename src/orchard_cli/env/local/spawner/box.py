@@ -202,7 +202,7 @@ class Box:
             return
         self.sink.close()
         self._unmount()
-        for fd in (self._init, self._proc, self._lifeline, self.changes, self.making.tree):
+        for fd in (self._init, self._proc, self._lifeline, self.changes, self.making.root, self.making.tree):
             if fd >= 0:
                 os.close(fd)
         self._init = -1

@@ -14,8 +14,12 @@ CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 
 MS_NOSUID, MS_NODEV = 2, 4
-MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MS_REC, MS_PRIVATE = 16384, 1 << 18
 MNT_DETACH = 2
+
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # the same number on every architecture
+_AT_FDCWD, _EMPTY_PATH, _RECURSIVE, _CLONE, _FROM_AND_TO_EMPTY_PATH = -100, 0x1000, 0x8000, 1, 0x44
+_READ_ONLY_NOSUID_NODEV = 7
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 1, 4, 28, 38
 _NO_ROOT_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP, their locks, and KEEP_CAPS locked off
@@ -51,13 +55,22 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
     _check(done, f"mount {kind or 'bind'} {source} on {target}")
 
 
-def make_read_only(target: str) -> None:
-    """Read-only, no setuid, no devices, for a mount and all below it (Linux 5.12)."""
-    at_fdcwd, at_recursive, read_only_nosuid_nodev = -100, 0x8000, 7
-    attributes = ctypes.create_string_buffer(struct.pack("QQQQ", read_only_nosuid_nodev, 0, 0, 0))
-    mount_setattr = ctypes.c_long(442)
-    done = _libc.syscall(mount_setattr, at_fdcwd, os.fsencode(target), at_recursive, attributes, ctypes.c_size_t(32))
-    _check(done, f"make {target} read-only")
+def bind_read_only(source: str, target: int) -> None:
+    """Show `source`, and what is mounted below it, at an open place: read-only, no setuid, no devices (Linux 5.12)."""
+    tree = _call(_OPEN_TREE, "open", source, _AT_FDCWD, os.fsencode(source), _CLONE | _RECURSIVE | os.O_CLOEXEC)
+    try:
+        attributes = ctypes.create_string_buffer(struct.pack("QQQQ", _READ_ONLY_NOSUID_NODEV, 0, 0, 0))
+        _call(_MOUNT_SETATTR, "protect", source, tree, b"", _EMPTY_PATH | _RECURSIVE, attributes, 32)
+        _call(_MOVE_MOUNT, "show", source, tree, b"", target, b"", _FROM_AND_TO_EMPTY_PATH)
+    finally:
+        os.close(tree)
+
+
+def _call(number: int, doing: str, what: str, *arguments: int | bytes | ctypes.Array[ctypes.c_char]) -> int:
+    wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    done = int(_libc.syscall(ctypes.c_long(number), *wide))
+    _check(done, f"{doing} {what}")
+    return done
 
 
 def umount(target: str) -> None:

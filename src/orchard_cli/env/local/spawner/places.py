@@ -24,7 +24,6 @@ class Places:
         self.isolated = bool(header["bwrap"])
         self._loop, self._bwrap, self._rootless = loop, header["bwrap"], not header["root"]
         self._known: dict[str, tuple[Place, Bounds]] = {}
-        self._lowers: dict[str, int] = {}
         self._count = 0
         self.watch = Watch(loop, self._known.values)
         if self.isolated:
@@ -33,6 +32,7 @@ class Places:
             os.mkdir(f"{self.base}/skeleton")
             roots.build_skeleton(Path(self.base, "skeleton"))
         os.mkdir(f"{self.base}/empty")
+        self._systems = [(name, _directory(f"/{name}")) for name in roots.system_directories()]
         self.cgroups = Cgroups(os.path.basename(self.base))
 
     def find(self, name: str) -> Place:
@@ -93,22 +93,25 @@ class Places:
         for source, _ in header["binds"]:
             if not os.path.exists(source):
                 raise client("bad_spec", f"{source}: no such file or directory")
+        tree = header["tree"] or (inside if os.path.isdir(inside) else f"{self.base}/empty")
+        lowers: list[int] = []
+        try:
+            lowers += [_directory(root)]
+            lowers += [_directory(tree)]
+        except Fault:
+            for fd in lowers:
+                os.close(fd)
+            raise
         return Making(
             workdir=header["workdir"],
-            root=self._lower(root),
-            systems=[(name, self._lower(f"/{name}")) for name in roots.system_directories()] if host else [],
-            tree=_directory(header["tree"] or (inside if os.path.isdir(inside) else f"{self.base}/empty")),
+            root=lowers[0],
+            systems=self._systems if host else (),
+            tree=lowers[1],
             binds=[(source, target) for source, target in header["binds"]],
             disk=disk,
             pids=header["pids"],
             network=header["network"],
         )
-
-    def _lower(self, path: str) -> int:
-        """A directory that many sandboxes stand on; opened once."""
-        if path not in self._lowers:
-            self._lowers[path] = _directory(path)
-        return self._lowers[path]
 
     def _copy(
         self, source: Place | None, place: Place, then: Callable[[], None], failed: Callable[[Header], None]

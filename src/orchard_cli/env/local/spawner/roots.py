@@ -85,12 +85,6 @@ def overlay(lower: int, changes: int, name: str, target: str, *, userxattr: bool
     kernel.mount("overlay", target, "overlay", kernel.MS_NODEV | kernel.MS_NOSUID, options)
 
 
-def bind_read_only(source: str, target: str) -> None:
-    """Show `source` and what is mounted below it at `target`; nothing there can be changed."""
-    kernel.mount(source, target, "", kernel.MS_BIND | kernel.MS_REC)
-    kernel.make_read_only(target)
-
-
 class Escaped(Exception):
     """A path inside the sandbox does not lead where it did when the sandbox was made."""
 
@@ -130,6 +124,6 @@ def mount_binds(root: str, binds: Sequence[tuple[str, str]]) -> None:
     for source, target in binds:
         place = point(root, target, file=not os.path.isdir(source))
         try:
-            bind_read_only(source, f"/proc/self/fd/{place}")
+            kernel.bind_read_only(source, place)
         finally:
             os.close(place)
