@@ -114,8 +114,8 @@ def _from_sdist(row: Row, hidden: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(setup, list) or not all(isinstance(r, str) for r in setup):
         raise _Wrong("setup", "is not a list of requirements")
     for requirement in setup:
-        if not REQUIREMENT.fullmatch(requirement.strip()):
-            raise _Wrong("setup", f"{requirement!r} is not a plain requirement such as `pytest==8.3.5`")
+        if len(requirement) > 200 or not REQUIREMENT.fullmatch(requirement.strip()):
+            raise _Wrong("setup", f"{requirement[:80]!r} is not a plain requirement such as `pytest==8.3.5`")
     command = _text(row, "test_cmd")
     hidden |= {"test_cmd": command, "report": "plugin"}
     return {

@@ -5,6 +5,7 @@ any other file before that. Everything in the cache appears under its final name
 """
 
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -115,6 +116,15 @@ def folder(name: str) -> Path:
 
 def pip(*arguments: str, python: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run this interpreter's pip, for another environment if `python` is given; stderr is in stdout."""
+    if importlib.util.find_spec("pip") is None:
+        raise SandboxError(
+            f"{sys.executable} has no pip, which fetches packages for the tasks",
+            code="pip_missing",
+            attributable="client",
+            effect="none",
+            retry="never",
+            hint="python -m ensurepip",
+        )
     where = ["--python", str(python)] if python else []
     options = ["--quiet", "--no-input", "--disable-pip-version-check"]
     environ = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "PIP_REQUIRE_VIRTUALENV")}

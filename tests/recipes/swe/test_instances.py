@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from orchard_cli.recipes.swe import instances
 from orchard_cli.recipes.swe.instances import by_package, for_eval, read
 from orchard_cli.recipes.swe.rows import MAX_LINE, Problem
@@ -139,6 +141,22 @@ def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
     path.write_bytes(b'{"instance_id": "\xff"}\n' + json.dumps(ROW).encode())
     tasks, (problem,) = _read(path)
     assert len(tasks) == 1 and problem.line == 1
+
+
+VALUES = st.none() | st.text(max_size=5) | st.integers() | st.lists(st.text(max_size=3), max_size=2)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=60)
+    | st.builds(lambda changes: json.dumps(ROW | changes).encode(), st.dictionaries(st.sampled_from(list(ROW)), VALUES))
+)
+def test_whatever_a_line_holds_it_is_a_task_or_a_problem(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(line.replace(b"\n", b" ") + b"\n" + json.dumps(ROW | {"instance_id": "good"}).encode())
+    tasks, problems = _read(path)
+    assert len(tasks) + len(problems) <= 2
+    assert tasks[-1].id == "good"
 
 
 def test_the_second_of_two_equal_ids_is_named(tmp_path: Path) -> None:
