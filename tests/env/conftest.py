@@ -59,7 +59,14 @@ def children(pid: int) -> list[int]:
 
 def cgroups(name: str) -> list[Path]:
     """Folders below any cgroup that bears this environment's name."""
-    return [path for top in Path("/sys/fs/cgroup").rglob(name) for path in top.glob("*/")]
+    found = []
+    for folder, below, _ in os.walk("/sys/fs/cgroup"):
+        if Path(folder).name == name:
+            found += [Path(folder, child) for child in below]
+            below.clear()
+        # Others' sandboxes come and go meanwhile; they are none of ours.
+        below[:] = [child for child in below if not child.startswith("orchard-env-") or child == name]
+    return found
 
 
 def settled(look: Callable[[], object], wanted: object, seconds: float = 3.0) -> object:
@@ -71,8 +78,8 @@ def settled(look: Callable[[], object], wanted: object, seconds: float = 3.0) ->
 
 
 def alive(pid: int) -> bool:
+    """Not gone, and not merely waiting for a slow reaper."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True

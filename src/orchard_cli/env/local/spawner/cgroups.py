@@ -200,10 +200,7 @@ def _place(root: str, point: Path, own: str) -> Path:
 
 
 def _enable(folder: Path, controllers: list[str]) -> None:
-    on = set((folder / "cgroup.subtree_control").read_text().split())
-    missing = [f"+{c}" for c in controllers if c not in on]
-    if missing:
-        (folder / "cgroup.subtree_control").write_text(" ".join(missing))
+    (folder / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in controllers))
 
 
 def _put(path: Path, value: str) -> None:

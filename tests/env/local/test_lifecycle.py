@@ -1,0 +1,211 @@
+"""Many sandboxes, sudden deaths, and that nothing is left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from orchard_cli import schema
+from orchard_cli.env import open_env
+from orchard_cli.env.local import leftovers
+from orchard_cli.env.local.local import LocalEnv
+from orchard_cli.env.sandbox import Sandbox, Spec
+from orchard_cli.errors import ConfigError, SandboxError
+
+from ..conftest import alive, cgroups, children, settled
+
+DRIVER = """
+import json, os, sys, time
+from orchard_cli.env.local.local import LocalEnv
+from orchard_cli.env.sandbox import Spec
+env = LocalEnv()
+boxes = [env.open(Spec()) for _ in range(2)]
+boxes[0].exec("sleep 62 & setsid sleep 63 &")
+print(json.dumps([env.spawner_pid, str(env.base)]), flush=True)
+if sys.argv[1] == "fork" and os.fork() == 0: time.sleep(60)
+boxes[1].exec("sleep 64")
+"""
+
+
+def descendants(pid: int) -> list[int]:
+    found = [pid]
+    for child in children(pid):
+        found += descendants(child)
+    return found
+
+
+def test_sixty_four_at_once_from_sixteen_threads(env: LocalEnv) -> None:
+    gate = threading.Barrier(16)
+
+    def lives(number: int) -> list[bytes]:
+        boxes = [env.open(Spec()) for _ in range(4)]
+        gate.wait()  # all 64 stand
+        said = [box.exec(f"echo {number} >f; cat f; hostname").stdout for box in boxes]
+        for box in boxes:
+            box.close()
+        return said
+
+    with ThreadPoolExecutor(16) as pool:
+        for number, said in enumerate(pool.map(lives, range(16))):
+            assert said == [b"%d\nsandbox\n" % number] * 4
+
+
+@pytest.mark.parametrize("how", ["plain", "fork"])
+def test_killed_driver_takes_everything_along(how: str, tmp_path: Path) -> None:
+    """Also when a forked child of the driver lives on and holds its sockets open."""
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, how], stdout=subprocess.PIPE, start_new_session=True)
+    assert driver.stdout is not None
+    spawner, base = json.loads(driver.stdout.readline())
+    pids = descendants(spawner)
+    assert len(pids) > 6
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    assert settled(lambda: [pid for pid in pids if alive(pid)], []) == []
+    assert settled(lambda: (Path(base).exists(), cgroups(Path(base).name)), (False, [])) == (False, [])
+    if how == "fork":
+        os.killpg(driver.pid, signal.SIGKILL)
+    driver.stdout.close()
+
+
+def test_killed_spawner_is_an_infrastructure_fault_and_is_replaced() -> None:
+    with LocalEnv() as env:
+        box, name, faults = env.open(Spec()), env.base.name, []
+
+        def waits() -> None:
+            try:
+                box.exec("sleep 65")
+            except SandboxError as error:
+                faults.append(error.fault)
+
+        waiting = threading.Thread(target=waits)
+        waiting.start()
+        pids = settled(lambda: len(descendants(env.spawner_pid)) > 4, True) and descendants(env.spawner_pid)
+        os.kill(env.spawner_pid, signal.SIGKILL)
+        waiting.join(10)
+        assert [(f.code, f.attributable, f.effect) for f in faults] == [("infra.spawner_lost", "infra", "unknown")]
+        with pytest.raises(SandboxError) as caught:
+            box.exec("true")
+        assert (caught.value.fault.code, caught.value.fault.effect) == ("infra.spawner_lost", "none")
+        box.close()
+        assert settled(lambda: [pid for pid in pids[1:] if alive(pid)], []) == []
+        with env.open(Spec()) as fresh:
+            assert fresh.exec("echo ok").stdout == b"ok\n"
+        assert cgroups(name) == []
+
+
+def test_sandbox_killed_from_outside_is_an_infrastructure_fault(env: LocalEnv) -> None:
+    box, faults = env.open(Spec()), []
+    monitor = children(env.spawner_pid)[-1]
+
+    def waits() -> None:
+        try:
+            box.exec("sleep 66")
+        except SandboxError as error:
+            faults.append((error.fault.code, error.fault.attributable))
+
+    waiting = threading.Thread(target=waits)
+    waiting.start()
+    settled(lambda: len(children(env.spawner_pid)), 2)
+    os.kill(monitor, signal.SIGKILL)
+    waiting.join(10)
+    with pytest.raises(SandboxError) as caught:
+        box.read("x")
+    assert faults == [("infra.sandbox_lost", "infra")] and caught.value.fault.code == "infra.sandbox_lost"
+    box.close()
+
+
+def test_closing_ends_what_runs(env: LocalEnv) -> None:
+    box, ends = env.open(Spec()), []
+
+    def waits() -> None:
+        try:
+            ends.append(box.exec("sleep 67").reason)
+        except SandboxError as error:
+            ends.append(error.fault.code)
+
+    waiting = threading.Thread(target=waits)
+    waiting.start()
+    settled(lambda: len(children(env.spawner_pid)), 2)
+    box.close()
+    waiting.join(10)
+    assert ends == ["infra.sandbox_lost"]
+
+
+def test_interrupt_at_the_terminal_leaves_the_spawner_to_its_driver(env: LocalEnv, sandbox: Sandbox) -> None:
+    assert os.getsid(env.spawner_pid) == env.spawner_pid
+    os.kill(env.spawner_pid, signal.SIGINT)
+    assert sandbox.exec("echo ok").stdout == b"ok\n"
+
+
+def test_closed_environment_opens_nothing_and_leaves_nothing() -> None:
+    env = LocalEnv()
+    box = env.open(Spec())
+    box.exec("sleep 68 & echo x >f")
+    pids = descendants(env.spawner_pid)
+    env.close()
+    env.close()
+    box.close()
+    assert not env.base.exists() and cgroups(env.base.name) == []
+    assert [pid for pid in pids if alive(pid)] == []
+    with pytest.raises(SandboxError, match="closed"):
+        env.open(Spec())
+
+
+def test_leftovers_of_the_dead_are_swept_and_others_spared() -> None:
+    dead = subprocess.run(["true"], check=True) and 2**22 + 1
+    gone = Path(tempfile.mkdtemp(prefix=f"orchard-env-{dead}-1-"))
+    mine = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
+    (gone / "file").write_text("x")
+    leftovers.sweep()
+    assert not gone.exists() and mine.exists()
+    mine.rmdir()
+
+
+def test_isolation_that_cannot_be_had_is_an_error_with_a_way_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = tmp_path / "bwrap"
+    fake.write_text(
+        "#!/bin/sh\ncase $1 in --help) echo --as-pid-1 --cap-drop --clearenv --info-fd;; *) exit 1;; esac\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(ConfigError, match="bubblewrap: ended") as caught:
+        open_env(schema.Env())
+    assert "env.isolation=process" in caught.value.hint
+    fake.write_text("#!/bin/sh\necho old\n")
+    with pytest.raises(ConfigError, match="too old"):
+        open_env(schema.Env())
+
+
+def test_proof_fails_when_a_sandbox_would_show_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A bubblewrap that shares the network in spite of what it is told."""
+    fake = tmp_path / "bwrap"
+    fake.write_text('#!/bin/bash\nexec /usr/bin/bwrap "${@/--unshare-net/--unshare-ipc}"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(ConfigError, match="could not be proven on this machine: network"):
+        LocalEnv()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"kind": "k9s"}, "env.kind=k9s"), ({"isolation": "jail"}, "env.isolation=jail")],
+)
+def test_unknown_choice_names_the_key(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        open_env(schema.Env(**settings))  # type: ignore[arg-type]
+
+
+def test_describe_says_what_holds(env: LocalEnv) -> None:
+    facts = env.describe()
+    assert facts["isolation"] == "bwrap" and facts["network"] == "none"
+    assert facts["proven"] == dict.fromkeys(("files", "pids", "sysctl", "privileges", "writable", "network"), True)
+    json.dumps(facts)
