@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -57,7 +58,7 @@ class Link:
         try:
             with self._sending:
                 self._socket.sendall(message)
-            reply, data = future.result(wait_s)
+            reply, data = future.result(min(wait_s, threading.TIMEOUT_MAX))
         except TimeoutError:
             raise SandboxError(f"no answer to `{op}` in {wait_s} s", code="infra.spawner_silent") from None
         except OSError as error:
@@ -75,8 +76,8 @@ class Link:
 
     def close(self) -> None:
         """End the spawner, which ends every sandbox first."""
-        with self._sending:
-            self._socket.close() if self._lost else self._socket.shutdown(socket.SHUT_WR)
+        with self._sending, suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:

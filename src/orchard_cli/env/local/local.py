@@ -1,6 +1,5 @@
 """Sandboxes on this machine: bubblewrap behind a spawner process, proven at start; or none at all, by name."""
 
-import os
 import platform
 import posixpath
 import tempfile
@@ -57,8 +56,8 @@ class LocalEnv:
         self.base = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._link = Link()
         try:
-            root = os.geteuid() == 0
-            self._facts, _ = self._link.ask("hello", base=str(self.base), bwrap=self._bwrap, root=root, wait_s=60)
+            network = self._network == "open"
+            self._facts, _ = self._link.ask("hello", base=str(self.base), bwrap=self._bwrap, network=network, wait_s=60)
         except SandboxError as error:
             self._stop()
             raise ConfigError(f"no sandboxes on this machine: {error}", hint=HINT) from error

@@ -26,7 +26,8 @@ TRY = """
     && echo network
 ! (echo "$(cat /proc/sys/vm/swappiness)" >/proc/sys/vm/swappiness) 2>/dev/null && echo sysctl
 [ "$(grep -c '^Cap\\(Prm\\|Eff\\|Inh\\|Amb\\).*[1-9a-f]$' /proc/self/status)" = 0 ] && echo privileges
-touch /usr/probe && rm -r /var/log && mkdir /var/log && touch x && echo writable
+! unshare -U true 2>/dev/null && echo namespaces
+touch /etc/probe && rm -r /var/log && mkdir /var/log && touch x && echo writable
 """
 
 
@@ -62,7 +63,15 @@ def prove(env: Opens, network: str, hint: str) -> dict[str, bool]:
         except SandboxError as error:
             raise ConfigError(f"no sandbox can be opened here: {error}", hint=hint) from error
     holds = set(result.stdout.decode(errors="replace").split())
-    wanted = ["files", "pids", "sysctl", "privileges", "writable", *(["network"] if network == "none" else [])]
+    wanted = [
+        "files",
+        "pids",
+        "sysctl",
+        "privileges",
+        "namespaces",
+        "writable",
+        *(["network"] if network == "none" else []),
+    ]
     failed = [name for name in wanted if name not in holds]
     if failed:
         said = result.stderr.decode(errors="replace").strip()[-500:]

@@ -51,6 +51,7 @@ class Box:
         self._loop, self._base, self._bwrap, self._rootless = loop, base, bwrap, rootless
         self._monitor = self._init = self._proc = self._lifeline = -1
         self._closing: list[Callable[[], None]] = []
+        self._closed = False
         os.mkdir(base, 0o700)
         size = f"size={making.disk}," if making.disk else ""
         kernel.mount("tmpfs", base, "tmpfs", kernel.MS_NODEV | kernel.MS_NOSUID, f"{size}mode=0700")
@@ -60,6 +61,8 @@ class Box:
 
     def start(self, ready: Ready) -> None:
         """Mount and start. `changes` may already hold those of another sandbox."""
+        if self.dead:
+            raise OSError(f"the sandbox was {self.dead} before it stood")
         root = f"{self._base}/root"
         os.mkdir(root)
         os.mkdir(f"{self._base}/shm")
@@ -129,12 +132,26 @@ class Box:
 
     def _stands(self, init: int) -> None:
         self._init = os.pidfd_open(init)
+        if "--disable-userns" not in self._bwrap:
+            self._close_user_namespaces()
         self._proc = os.open(f"/proc/{init}/root/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.members = Members(self._proc, by_namespace)
         kinds = KINDS | (0 if self.making.network else kernel.CLONE_NEWNET)
         uncounted = 0 if self.group.counts("pids") else self.making.pids
         self.door = Door(self._init, kinds, detour=self._rootless, joins=self.group.entries, max_processes=uncounted)
         self._unmount()
+
+    def _close_user_namespaces(self) -> None:
+        """What a newer bubblewrap does itself: nothing inside may make a namespace in which it would be powerful."""
+        pid = os.fork()
+        if pid == 0:
+            with suppress(BaseException):
+                limit = os.open("/proc/sys/user", os.O_PATH | os.O_CLOEXEC)
+                kernel.setns(self._init, kernel.CLONE_NEWUSER)  # whose limits the file now shows
+                fd = os.open("max_user_namespaces", os.O_WRONLY, dir_fd=limit)
+                os.write(fd, b"0")
+            os._exit(0)
+        os.waitpid(pid, 0)
 
     def _unmount(self) -> None:
         """The sandbox's own mount namespace keeps everything; ours stays small."""
@@ -173,6 +190,9 @@ class Box:
     # -- its end
 
     def close(self, done: Callable[[], None]) -> None:
+        if self._closed:
+            done()
+            return
         self._closing.append(done)
         self.end("closed")
         if self._monitor < 0:
@@ -206,5 +226,6 @@ class Box:
             if fd >= 0:
                 os.close(fd)
         self._init = -1
+        self._closed = True
         for call in self._closing:
             call()

@@ -81,7 +81,7 @@ def _prepare(door: Door, plan: Plan, status: int) -> None:
         for entry in door.joins:
             os.write(entry, b"0")
         _offer_to_oom_killer()
-    if door.marks and plan.inside:
+    if door.marks and plan.limited:
         # A cgroup namespace of its own marks all that this command starts: inherited, readable from outside, and
         # nothing inside has the power to change it.
         kernel.unshare(kernel.CLONE_NEWCGROUP)
@@ -92,9 +92,11 @@ def _prepare(door: Door, plan: Plan, status: int) -> None:
     os.dup2(plan.stdin, 0)
     os.dup2(plan.stdout, 1)
     os.dup2(plan.stderr, 2)
+    kernel.die_with_parent(signal.SIGKILL)
     if not plan.inside:
         return
-    kernel.forget_keys()
+    if plan.limited:
+        kernel.forget_keys()
     if door.init >= 0:
         kernel.setns(door.init, door.kinds)
     os.umask(0o022)
@@ -102,7 +104,6 @@ def _prepare(door: Door, plan: Plan, status: int) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (door.max_processes, door.max_processes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     kernel.drop_privileges()
-    kernel.die_with_parent(signal.SIGKILL)
     try:
         os.chdir(plan.cwd)
     except OSError as error:

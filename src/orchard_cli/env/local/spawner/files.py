@@ -34,7 +34,7 @@ def write(path: str, mode: int) -> None:
     folder, name = os.path.split(path)
     if not name or name in (".", ".."):
         raise Refused("client.is_a_directory", f"{path} is a directory")
-    scratch = os.path.join(folder, f".{os.getpid()}.orchard")
+    scratch = os.path.join(folder, f".{os.urandom(8).hex()}.orchard")
     try:
         if folder:
             os.makedirs(folder, exist_ok=True)

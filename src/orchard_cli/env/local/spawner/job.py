@@ -179,7 +179,7 @@ class Job:
         self._read_report()
         os.close(self._report)
         self._read_rest()
-        left = () if self._killed_for or not self._mark else self._home.members.pids(self._mark)
+        left = () if self._killed_for or not self._mark or not self.limited else self._home.members.pids(self._mark)
         if self.fault is None:
             self.result = self._describe(left)
         for stream in self.streams:

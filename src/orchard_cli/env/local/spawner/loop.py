@@ -55,7 +55,7 @@ class Loop:
     def _wait(self) -> float | None:
         while self._timers and self._timers[0][2].call is None:
             heapq.heappop(self._timers)
-        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
+        return min(3600.0, max(0.0, self._timers[0][0] - time.monotonic())) if self._timers else None
 
     def _fire(self) -> None:
         now = time.monotonic()

@@ -22,15 +22,15 @@ class Places:
     def __init__(self, loop: Loop, header: Header):
         self.base: str = header["base"]
         self.isolated = bool(header["bwrap"])
-        self._loop, self._bwrap, self._rootless = loop, header["bwrap"], not header["root"]
+        self._loop, self._bwrap, self._rootless = loop, header["bwrap"], False
         self._known: dict[str, tuple[Place, Bounds]] = {}
         self._count = 0
         self.watch = Watch(loop, self._known.values)
         if self.isolated:
-            _private_mounts(self.base, header["root"])
+            self._rootless = not _private_mounts(self.base)
             kernel.hide_memory()  # only now: who is hidden may not write its own uid_map
             os.mkdir(f"{self.base}/skeleton")
-            roots.build_skeleton(Path(self.base, "skeleton"))
+            roots.build_skeleton(Path(self.base, "skeleton"), network=header["network"])
         os.mkdir(f"{self.base}/empty")
         self._systems = [(name, _directory(f"/{name}")) for name in roots.system_directories()]
         self.cgroups = Cgroups(os.path.basename(self.base))
@@ -158,6 +158,8 @@ class Places:
 
 
 def gone(place: Place, effect: str) -> Fault:
+    if place.dead == "closed":
+        return Fault("client.closed", "this sandbox was closed meanwhile", attributable="client", effect=effect)
     return Fault("infra.sandbox_lost", f"the sandbox is gone: {place.dead}", effect=effect)
 
 
@@ -180,12 +182,18 @@ def _directory(path: str) -> int:
         raise client("bad_spec", f"{path}: {error.strerror}") from error
 
 
-def _private_mounts(base: str, root: bool) -> None:
-    """A mount namespace of our own, where nothing that we mount is seen by or outlives anybody."""
-    if root:
-        os.setgroups([])
+def _private_mounts(base: str) -> bool:
+    """A mount namespace of our own, where nothing that we mount is seen by or outlives anybody.
+
+    True if we could have it as we are; False if it took a user namespace (we are not root, or a root of little power).
+    """
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.setgroups([])
         kernel.unshare(kernel.CLONE_NEWNS)
-    else:
+    except PermissionError:
+        root = False
         uid, gid = os.getuid(), os.getgid()
         kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
         Path("/proc/self/setgroups").write_text("deny")
@@ -193,3 +201,4 @@ def _private_mounts(base: str, root: bool) -> None:
         Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("tmpfs", base, "tmpfs", kernel.MS_NODEV | kernel.MS_NOSUID, "size=1g,mode=0700")
+    return root

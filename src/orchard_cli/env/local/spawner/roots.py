@@ -33,7 +33,7 @@ GENERATED = {
 STICKY = 0o1777
 
 
-def build_skeleton(folder: Path) -> None:
+def build_skeleton(folder: Path, *, network: bool) -> None:
     """The root of image `host` without /usr: links, empty directories, a small /etc. Made once."""
     for name in EMPTY:
         (folder / name).mkdir()
@@ -55,6 +55,9 @@ def build_skeleton(folder: Path) -> None:
                 _copy(source, folder / source.relative_to("/"))
     for name, text in GENERATED.items():
         (folder / "etc" / name).write_text(text)
+    if network:
+        with suppress(OSError):
+            shutil.copy("/etc/resolv.conf", folder / "etc")
     (folder / "etc/mtab").symlink_to("/proc/self/mounts")
 
 
