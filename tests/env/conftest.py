@@ -69,7 +69,7 @@ def cgroups(name: str) -> list[Path]:
     return found
 
 
-def settled(look: Callable[[], object], wanted: object, seconds: float = 3.0) -> object:
+def settled(look: Callable[[], object], wanted: object, seconds: float = 10.0) -> object:
     """The last thing seen, once it is the wanted one or time is up: the kernel lets go a little later."""
     until = time.monotonic() + seconds
     while (seen := look()) != wanted and time.monotonic() < until:

@@ -125,7 +125,7 @@ class Box:
                 self._stands(json.loads(facts)["child-pid"])
                 ready(None)
             else:
-                why = f"bubblewrap: {complaint or self.dead or 'ended'}"
+                why = f"bubblewrap: {complaint or self.dead or 'it ended'}"
                 ready({"code": "infra.create_failed", "message": why, "effect": "none"})
 
         self._loop.watch(said[0], started)
@@ -211,7 +211,7 @@ class Box:
         os.waitpid(pid, 0)
         os.close(self._monitor)
         self._monitor = -1
-        self.end("its first process was killed from outside")
+        self.end("its first process was killed from outside" if self._init >= 0 else "bubblewrap ended")
         if self._closing:
             self._finish_closing()
 
