@@ -54,7 +54,7 @@ def build_tokenizer(texts: Iterable[str], vocab: int, *, replies: Iterable[str] 
     from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    texts = list(texts)
+    texts = _drawn(texts, 20_000)
     fixed = phrases(replies)
     words = common_words(texts)
     glued = [rf" ?(?<!\w)(?:{'|'.join(words)})(?!\w) ?"] if words else []
@@ -114,9 +114,7 @@ def phrases(replies: Iterable[str], *, share: float = 0.15, most: int = 64) -> l
 
     Found like byte pairs, over words and signs in place of bytes, counting each reply once.
     """
-    said = list(replies)
-    drawn = said if len(said) <= 1000 else random.Random(0).sample(said, 1000)
-    docs = [_ATOM.findall(text) for text in drawn]
+    docs = [_ATOM.findall(text) for text in _drawn(replies, 1000)]
     least = max(2.0, share * len(docs))
     for _ in range(8 * most):
         pairs = Counter(pair for doc in docs for pair in set(pairwise(doc)) if not re.search(r"\d", "".join(pair)))
@@ -143,6 +141,12 @@ def common_words(texts: Sequence[str], *, share: float = 0.1, most: int = 96) ->
     prose = [w for w in seen if seen[w] >= max(2.0, share * len(texts)) and free[w] > 0.9 * every[w]]
     prose = sorted(sorted(prose), key=lambda w: seen[w], reverse=True)[:most]
     return sorted({*prose, *(w for w in keyword.kwlist if w in seen)}, key=lambda w: (-len(w), w))
+
+
+def _drawn(texts: Iterable[str], most: int) -> list[str]:
+    """At most so many of them; which ones follows from their number alone."""
+    every = list(texts)
+    return every if len(every) <= most else random.Random(0).sample(every, most)
 
 
 def _merged(doc: list[str], pair: tuple[str, str]) -> list[str]:
