@@ -3,13 +3,14 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from . import __version__, domains
-from .errors import OrchardError
+from .errors import Interrupted, OrchardError
 
 STAGES = {
     "distill": "Let a teacher act on the tasks and keep what happened.",
@@ -38,7 +39,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Entry point: every `OrchardError` becomes `error:` and `hint:`; Ctrl-C ends clean with status 130."""
+    """Entry point: every `OrchardError` becomes `error:` and `hint:`; Ctrl-C is one of them."""
     signal.signal(signal.SIGTERM, _terminated)
     # tensor threads that spin while they wait stand in the way of sandboxes on the same cores
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -51,11 +52,6 @@ def main() -> None:
 
         Console().error(str(error), error.hint)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        from .console import Console
-
-        Console().error("interrupted", "the same command goes on where it stopped")
-        sys.exit(130)
 
 
 def _terminated(*_: object) -> None:
@@ -81,6 +77,15 @@ def list_domains(json: Json = False) -> None:
     console.table("", ("domain", "about", "folder"), found)
 
 
+@contextmanager
+def _interruptible(hint: str) -> Iterator[None]:
+    """Name Ctrl-C before the command-line library turns it into a bare abort."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted", hint=hint) from None
+
+
 def _stage_command(domain: str, stage: str) -> Callable[..., None]:
     def command(
         words: Words = None,
@@ -95,12 +100,13 @@ def _stage_command(domain: str, stage: str) -> Callable[..., None]:
         from .launch.plan import plan_stage
 
         chosen = words or []
-        if show:
-            show_config(domain, chosen, json=json)
-        elif plan:
-            plan_stage(domain, stage, chosen, json=json)
-        else:
-            launch(domain, stage, chosen, json=json, fresh=fresh)
+        with _interruptible("the same command goes on where it stopped"):
+            if show:
+                show_config(domain, chosen, json=json)
+            elif plan:
+                plan_stage(domain, stage, chosen, json=json)
+            else:
+                launch(domain, stage, chosen, json=json, fresh=fresh)
 
     command.__doc__ = STAGES[stage]
     return command
@@ -110,7 +116,9 @@ def _look_command(domain: str, verb: str, about: str) -> Callable[..., None]:
     def command(words: Words = None, json: Json = False, debug: Debug = False) -> None:
         from .launch.local import look
 
-        if not look(domain, verb, words or [], json=json):
+        with _interruptible("nothing was written"):
+            good = look(domain, verb, words or [], json=json)
+        if not good:
             raise typer.Exit(1)
 
     command.__doc__ = about

@@ -5,6 +5,7 @@
     │   └── MissingExtra    a package that this choice needs is not installed    exit 2
     ├── DataError           a file that the user gave is wrong: names file, line, field   exit 1
     ├── RunError            the run cannot go on                                 exit 1
+    ├── Interrupted         Ctrl-C or SIGTERM; the work can be gone on with      exit 130
     └── AttemptError        something inside one attempt; becomes part of its record
         ├── SandboxError    the place where the agent acts
         ├── PolicyError     the model or its endpoint
@@ -64,6 +65,12 @@ class DataError(OrchardError):
 
 class RunError(OrchardError):
     """The run cannot go on."""
+
+
+class Interrupted(OrchardError):
+    """Somebody stopped the command."""
+
+    exit_code = 130
 
 
 class AttemptError(OrchardError):

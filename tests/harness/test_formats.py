@@ -22,6 +22,8 @@ def test_what_is_encoded_is_parsed_again(name: str, command: str) -> None:
         ("```bash\nls\n```\n```bash\npwd\n```", "found 2 commands"),
         ("```python\nprint()\n```", "found 0 commands"),
         ("```bash\nls", "found 0 commands"),
+        ("```bash\nls \0\n```", "the command holds a NUL byte"),
+        ("```bash\nls \ud800\n```", "the command is not valid text"),
     ],
 )
 def test_a_fenced_reply_needs_exactly_one_command(text: str, found: str) -> None:

@@ -29,6 +29,17 @@ class FormatError(Exception):
     """A reply has no action, or more than one; the message is shown to the policy."""
 
 
+def runnable(command: str) -> str:
+    """The command without blanks around it. Raises `FormatError` for what no shell can be given."""
+    try:
+        command.encode()
+    except UnicodeEncodeError:
+        raise FormatError("the command is not valid text") from None
+    if "\0" in command:
+        raise FormatError("the command holds a NUL byte")
+    return command.strip()
+
+
 class Format(Protocol):
     name: str
     tools: tuple[dict[str, Any], ...]
@@ -60,7 +71,7 @@ class Fence:
         found = FENCE.findall(message.content)
         if len(found) != 1:
             raise FormatError(f"found {len(found)} commands")
-        return found[0].strip()
+        return runnable(found[0])
 
     def observe(self, message: Message, text: str) -> Message:
         return Message("user", text)
@@ -82,7 +93,7 @@ class Tool:
         command = call.arguments.get("command")
         if call.name != "bash" or set(call.arguments) != {"command"} or not isinstance(command, str):
             raise FormatError(f"`{call.name}` called with {sorted(call.arguments)}")
-        return command.strip()
+        return runnable(command)
 
     def observe(self, message: Message, text: str) -> Message:
         if len(message.tool_calls) == 1:
