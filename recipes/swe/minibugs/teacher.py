@@ -23,7 +23,7 @@ from .project import TEST_COMMAND
 SUBMIT = f"echo {SENTINELS[0]}"
 REPAIRS = 0.5  # share of the attempts that would repair a broken state they find; the others submit it
 _NUMBERED = re.compile(r"^ *(\d+)\t(.*)$", re.MULTILINE)
-_TEST_LINE = re.compile(r"^(ok|FAILED|ERROR) \S+", re.MULTILINE)
+_GREEN = re.compile(r"^\d+ passed$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,7 @@ class Seen:
         if self.shown:
             self.lines = [line for _, line in _NUMBERED.findall(output)]
         elif command == TEST_COMMAND:
-            marks = _TEST_LINE.findall(output)
-            self.tested = bool(marks) and set(marks) == {"ok"}
+            self.tested = _GREEN.search(output) is not None
             self.failed = self.failed or not self.tested
         else:
             self.tested = None

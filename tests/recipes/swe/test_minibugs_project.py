@@ -79,10 +79,14 @@ def test_a_file_outside_the_project_is_refused(tmp_path: Path, path: str) -> Non
     assert not list(tmp_path.rglob("out.py"))
 
 
-def test_the_runner_prints_a_line_and_reports_a_status_for_every_test(tmp_path: Path) -> None:
+def test_the_runner_names_what_does_not_pass_and_reports_a_status_for_every_test(tmp_path: Path) -> None:
     code, output, report = run(project(tmp_path, "def f(x):\n    return x + 0\n"))
     assert code == 1
-    assert output.splitlines() == ["ok test_good", "FAILED test_bad: got 1, want 2", "ERROR test_worse: TypeError"]
+    assert output.splitlines() == [
+        "FAILED test_bad: got 1, want 2",
+        "ERROR test_worse: TypeError",
+        "1 passed, 1 failed, 1 error",
+    ]
     assert report == {"test_good": "passed", "test_bad": "failed", "test_worse": "error"}
 
 
