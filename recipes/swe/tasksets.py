@@ -23,6 +23,7 @@ class TaskSet:
         self._tasks, self._seed = tasks, seed
         self._file: list[Task] | None = None
         self._problems: list[Problem] = []
+        self._made: dict[Split, list[Task]] = {}
 
     @property
     def problems(self) -> list[Problem]:
@@ -46,11 +47,22 @@ class TaskSet:
 
     def _all(self, split: Split) -> Iterator[Task]:
         if self._tasks.kind == "minibugs":
-            from .minibugs import generate
-
-            count = self._tasks.train if split == "train" else self._tasks.eval
-            return generate(split, count, self._seed)
+            return iter(self._generated(split))
         return (task for task in self._read() if task.split == split)
+
+    def _generated(self, split: Split) -> list[Task]:
+        """Made once; every stage of a run asks again."""
+        if split not in self._made:
+            from .minibugs import FAMILIES, generate
+
+            unknown = set(self._tasks.families) - set(FAMILIES)
+            if unknown:
+                named = ", ".join(sorted(unknown))
+                raise ConfigError(f"tasks.families: no {named}", hint=f"there are: {', '.join(FAMILIES)}")
+            count = self._tasks.train if split == "train" else self._tasks.eval
+            families = tuple(self._tasks.families) or tuple(FAMILIES)
+            self._made[split] = list(generate(split, count, self._seed, families=families))
+        return self._made[split]
 
     def _read(self) -> list[Task]:
         if self._file is None:
@@ -70,6 +82,8 @@ def _check(tasks: schema.Tasks) -> None:
         raise ConfigError(
             "tasks.path is not read by tasks=minibugs, which generates its tasks", hint="tasks=pypi or tasks=swebench"
         )
+    if tasks.kind in FILES and tasks.families:
+        raise ConfigError(f"tasks.families is not read by tasks={tasks.kind}", hint="tasks.only=[ID,…] names tasks")
     if tasks.kind in FILES and (tasks.train or tasks.eval):
         raise ConfigError(
             f"tasks.train and tasks.eval are not read by tasks={tasks.kind}, whose tasks are in the file",

@@ -20,14 +20,18 @@ class Model:
     """tiny: built offline, random weights; hf: a transformers checkpoint."""
     path: str = only("", "hf")
     """Checkpoint directory or hub name (hf)."""
-    hidden: int = only(192, "tiny")
+    hidden: int = only(256, "tiny")
     """Width of the residual stream (tiny)."""
-    layers: int = only(4, "tiny")
+    layers: int = only(3, "tiny")
     """Transformer layers (tiny)."""
     heads: int = only(4, "tiny")
     """Attention heads (tiny)."""
     ffn: int = only(512, "tiny")
     """Width of the feed-forward layer (tiny)."""
+    lr: float = 1e-5
+    """Peak rate of AdamW in sft that suits this model; `sft.lr` overrides it."""
+    rl_lr: float = 1e-6
+    """Rate of AdamW in rl that suits this model; `rl.lr` overrides it."""
     vocab: int = only(1024, "tiny")
     """Largest vocabulary of the tokenizer that is trained on the distilled text (tiny)."""
     dtype: str = "bfloat16"
@@ -50,7 +54,7 @@ class Teacher:
     """Endpoint, with /v1 (http)."""
     api_key_env: str = only("OPENAI_API_KEY", "http")
     """Name of the environment variable that holds the key (http); the key itself is never stored."""
-    error_rate: float = only(0.3, "scripted")
+    error_rate: float = only(0.25, "scripted")
     """Share of attempts in which the scripted teacher goes wrong (scripted)."""
     temperature: float = only(0.7, "http", "hf")
     """Sampling temperature (http, hf)."""
@@ -98,7 +102,7 @@ class Harness:
     """fence: a fenced command in the text; tool: native tool calls."""
     prompt: str = "compact"
     """Which prompt files the domain uses: compact (small models) or full."""
-    max_steps: int = 8
+    max_steps: int = 6
     """Turns of one attempt."""
     max_time_s: float = 600.0
     """Wall-clock seconds of one attempt."""
@@ -130,6 +134,8 @@ class Tasks:
     """Tasks to generate for evaluation (generated sets)."""
     only: list[str] = field(default_factory=list)
     """Only these ids."""
+    families: list[str] = field(default_factory=list)
+    """Only these families (generated sets); empty: all."""
 
 
 @dataclass
@@ -141,9 +147,9 @@ class Domain:
 class Distill:
     """Let the teacher act and keep what happened."""
 
-    attempts: int = 2
+    attempts: int = 1
     """Attempts at each task."""
-    limit: int = 0
+    limit: int = 700
     """Only the first so many training tasks, the rest is held back for rl; 0: all, for both."""
     max_infra_rate: float = 0.2
     """Stop the run when more than this share of attempts ended in an infrastructure or verifier error."""
@@ -169,7 +175,7 @@ class Credit:
     """Finishes for each anchor (branch)."""
     anchors: int = only(4, "branch")
     """At most so many key steps (branch)."""
-    limit: int = 0
+    limit: int = 30
     """At most so many unresolved attempts; 0: all."""
 
     def __post_init__(self) -> None:
@@ -183,17 +189,17 @@ class Sft:
 
     unresolved: str = "rise"
     """rise: only rising segments; none: leave out; full: all of it (for comparison)."""
-    tokens: int = 2_000_000
+    tokens: int = 320_000
     """Training budget in tokens, observations included."""
-    batch_tokens: int = 4096
+    batch_tokens: int = 2048
     """Tokens of one optimiser step."""
     max_length: int = 4096
     """Longer examples are dropped, counted."""
-    optimizer: str = "muon"
-    """muon: for matrices, with AdamW for the rest; adamw: for all."""
-    lr: float = 2e-3
-    """Peak rate of AdamW."""
-    muon_lr: float = 2e-2
+    optimizer: str = "auto"
+    """muon: for matrices, with AdamW for the rest; adamw: for all; auto: muon for model.kind=tiny."""
+    lr: float = 0.0
+    """Peak rate of AdamW; 0: `model.lr`."""
+    muon_lr: float = 1e-2
     """Peak rate of Muon."""
     warmup: float = 0.04
     """Share of steps that warm up; then cosine."""
@@ -236,9 +242,9 @@ class Group:
 class Rl:
     """Sample balanced groups and update the policy."""
 
-    steps: int = 8
+    steps: int = 4
     """Updates."""
-    prompts: int = 16
+    prompts: int = 8
     """Kept groups of one update."""
     group: Group = field(default_factory=Group)
     baseline: str = "all_sampled"
@@ -255,11 +261,11 @@ class Rl:
     """Optimiser steps for each batch of groups."""
     temperature: float = 1.0
     """Sampling temperature."""
-    optimizer: str = "muon"
-    """muon or adamw, as in sft."""
-    lr: float = 4e-4
-    """Rate of AdamW."""
-    muon_lr: float = 4e-3
+    optimizer: str = "auto"
+    """auto, muon or adamw, as in sft."""
+    lr: float = 0.0
+    """Rate of AdamW; 0: `model.rl_lr`."""
+    muon_lr: float = 6e-3
     """Rate of Muon."""
     grad_clip: float = 1.0
     """Largest gradient norm."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 WORDS = ("fig", "kiwi", "ab", "Ann", "BOB", "cat", "12", "7", "pear", "noon", "Dog", "eve", "plum", "ana", "tot", "OK")
 LETTERS = ("a", "e", "n", "o", "p", "k", "t", "i")
 PIECES = (*LETTERS, "an", "no", "pe", "B")
-FILES = ("core", "calc", "lists", "texts", "shop", "logic", "rules", "score", "stock", "query", "bills", "table")
+FILES = ("core", "calc", "lists", "texts", "shop", "logic")
 
 Maker = Callable[[random.Random], Any]
 T = TypeVar("T")
@@ -73,22 +73,22 @@ MAKERS: dict[str, Maker] = {
     "year": lambda rng: _one(rng, (1900, 2000, 2004, 2023, 2100, 1999, 2024, 2400)),
 }
 POOLS: dict[str, tuple[str, ...]] = {
-    "xs": ("xs", "nums", "values"),
-    "ys": ("ys", "others", "known"),
-    "ws": ("ws", "words", "names"),
-    "w": ("w", "word", "text"),
-    "s": ("s", "line", "text"),
-    "p": ("p", "part", "piece"),
-    "q": ("q", "other", "new"),
+    "xs": ("xs", "nums"),
+    "ys": ("ys", "others"),
+    "ws": ("ws", "words"),
+    "w": ("w", "word"),
+    "s": ("s", "line"),
+    "p": ("p", "part"),
+    "q": ("q", "other"),
     "k": ("k", "key"),
-    "d": ("d", "prices", "stock"),
+    "d": ("d", "prices"),
     "e": ("e", "extra"),
-    "rows": ("rows", "pairs", "data"),
-    "r": ("r", "row", "pair"),
+    "rows": ("rows", "pairs"),
+    "r": ("r", "row"),
     "grid": ("grid", "cells"),
-    "x": ("x", "num", "value"),
+    "x": ("x", "num"),
     "v": ("v", "value"),
-    "n": ("n", "limit", "bound"),
+    "n": ("n", "limit"),
     "m": ("m", "step"),
     "lo": ("lo", "low"),
     "hi": ("hi", "high"),

@@ -97,11 +97,16 @@ class Context:
         return tasks[self.config.distill.limit :] or tasks
 
     def need(self, path: Path, what: str, stage: str) -> Path:
-        """`path`, or the error that names the stage which writes it."""
+        """`path`, or the error that names the stage which writes it, or which has not finished it."""
         if not path.exists():
             raise RunError(
                 f"no {what} in {path.parent}",
                 hint=f"`orchard {self.name} {stage} run={self.config.run}` writes them",
+            )
+        if not (self.folder(stage) / "done.json").exists():
+            raise RunError(
+                f"{self.folder(stage)} is unfinished",
+                hint=f"`orchard {self.name} {stage} run={self.config.run}` goes on with it",
             )
         return path
 

@@ -67,6 +67,8 @@ def chosen(context: Context) -> dict[str, Path | None]:
         if context.config.model.kind == "tiny":  # made by sft, so without sft there is nothing to measure
             context.need(places["base"], "checkpoint", "sft")
         return dict(found)
+    if which == "base" and context.config.model.kind != "tiny":
+        return {which: places[which]}
     if which in places:
         return {which: context.need(places[which], "checkpoint", which if which != "base" else "sft")}
     if not Path(which).is_dir():

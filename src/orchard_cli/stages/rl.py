@@ -26,6 +26,7 @@ from ..task import Task
 from ..trajectory.store import Store
 from .context import Context, Summary
 from .groups import Gathered, Gathering, gather
+from .sft import suited
 
 
 def run(context: Context) -> Summary:
@@ -39,7 +40,8 @@ def run(context: Context) -> Summary:
     config, folder = context.config, context.folder("rl")
     start = context.need(context.folder("sft") / "checkpoint", "checkpoint", "sft")
     model, tokenizer = load(start, device=config.model.device)
-    optim = build(model, optimizer=config.rl.optimizer, lr=config.rl.lr, muon_lr=config.rl.muon_lr)
+    rates = suited(config.rl, config.model, config.model.rl_lr)
+    optim = build(model, optimizer=rates.optimizer, lr=rates.lr, muon_lr=rates.muon_lr)
     key = state.run_key(model, (), config.seed, config.rl)
     saved = state.load(folder / ".state" / "trainer.pt", model, optim, key=key)
     records: list[dict[str, Any]] = saved.extra["records"] if saved else []

@@ -5,11 +5,13 @@ account.json.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from .. import schema
 from ..credit.record import load
 from ..data.account import Account
 from ..data.build import sft_examples
@@ -41,7 +43,12 @@ def run(context: Context) -> Summary:
             tracker.update(done=report.tokens, tokens=report.tokens, counts={"loss": round(report.loss, 3)})
 
         done = train_sft(
-            model, examples, config.sft, seed=config.seed, on_step=on_step, checkpoint_dir=folder / ".state"
+            model,
+            examples,
+            suited(config.sft, config.model, config.model.lr),
+            seed=config.seed,
+            on_step=on_step,
+            checkpoint_dir=folder / ".state",
         )
     weights.save(model, tokenizer, folder / "checkpoint")
     (folder / "account.json").write_bytes(msgspec.json.format(msgspec.json.encode(account.record())))
@@ -55,6 +62,13 @@ def run(context: Context) -> Summary:
         "tables": [_account_table(account)],
         "files": [str(folder / "checkpoint"), str(folder / "account.json"), str(folder / "losses.jsonl")],
     }
+
+
+def suited(settings: Any, model: schema.Model, lr: float) -> Any:
+    """`sft` or `rl` settings with what was left to the model filled in: the rate and the optimiser."""
+    auto = "muon" if model.kind == "tiny" else "adamw"
+    optimizer = auto if settings.optimizer == "auto" else settings.optimizer
+    return replace(settings, lr=settings.lr or lr, optimizer=optimizer)
 
 
 def base(context: Context, trajectories: Iterable[Trajectory]) -> tuple[Any, Any]:

@@ -62,7 +62,7 @@ def update_rl(
     constant: int = 0,
     engine_cap: float = 2.0,
     precision: str = "bfloat16",
-    micro_tokens: int = 2048,
+    micro_tokens: int = 4096,
 ) -> RlUpdate:
     """Update `model` (float32 weights, in place) by `cfg.minibatches` steps over the groups' examples.
 

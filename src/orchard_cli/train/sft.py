@@ -57,7 +57,7 @@ def train_sft(
     checkpoint_dir: Path | None = None,
     save_every: int = 50,
     precision: str = "bfloat16",
-    micro_tokens: int = 2048,
+    micro_tokens: int = 4096,
 ) -> SftResult:
     """Train `model` (float32 weights, in place). With `checkpoint_dir`, a state is kept there and gone on from.
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ..data.example import Example
-from ..errors import DataError
+from ..errors import DataError, disk_error
 from .optim import Optim
 
 
@@ -28,21 +28,23 @@ def save(path: Path, model: nn.Module, optim: Optim, *, step: int, key: str, ext
     """Write everything to one file, in one move: a crash leaves the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        torch.save(
-            {
-                "step": step,
-                "key": key,
-                "extra": extra,
-                "model": model.state_dict(),
-                "optim": optim.state_dict(),
-                "rng": torch.get_rng_state(),
-            },
-            file,
-        )
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    whole = {
+        "step": step,
+        "key": key,
+        "extra": extra,
+        "model": model.state_dict(),
+        "optim": optim.state_dict(),
+        "rng": torch.get_rng_state(),
+    }
+    try:
+        with part.open("wb") as file:
+            torch.save(whole, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise disk_error(error, path, "written") from error
 
 
 def load(path: Path, model: nn.Module, optim: Optim, *, key: str) -> TrainerState | None:
