@@ -1,16 +1,17 @@
 """The command line: `orchard <domain> <stage> [KEY=VALUE]…` and the nouns beside it. Heavy work is imported on use."""
 
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from . import __version__, domains
-from .errors import Interrupted, OrchardError
+from .errors import ConfigError, Interrupted, OrchardError, disk_error
 
 STAGES = {
     "distill": "Let a teacher act on the tasks and keep what happened.",
@@ -29,6 +30,8 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete what this stage wrote before and make it anew.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
+_UsageError: Any = typer.BadParameter.__base__  # of the click that this typer stands on, or carries
+
 app = typer.Typer(
     name="orchard",
     help="Take an agent from a teacher's trajectories to a trained, honestly measured policy.",
@@ -43,8 +46,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     # tensor threads that spin while they wait stand in the way of sandboxes on the same cores
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without UTF-8 is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        sys.exit(_run())
     except OrchardError as error:
         if "--debug" in sys.argv:
             raise
@@ -52,6 +58,31 @@ def main() -> None:
 
         Console().error(str(error), error.hint)
         sys.exit(error.exit_code)
+
+
+def _run() -> int:
+    """The exit code. Raises `OrchardError` also for a wrong command line and for what the disk refuses."""
+    try:
+        return app(prog_name="orchard", standalone_mode=False) or 0
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            return 2
+        raise _usage(error) from None
+    except typer.Abort:
+        raise Interrupted("interrupted", hint="give the same command again") from None
+    except OSError as error:
+        raise disk_error(error) from error
+
+
+def _usage(error: Any) -> ConfigError:
+    """The command-line library's message in our two lines."""
+    said, _, near = error.format_message().replace("'", "`").partition(" Did you mean ")
+    said, _, options = said.partition(" (Possible options: ")
+    near = f"`{options[:-1]}`?" if options else near
+    where = error.ctx.command_path if error.ctx else "orchard"
+    hint = f"did you mean {near}" if near else f"`{where} --help` lists what there is"
+    return ConfigError(said[:1].lower() + said[1:].rstrip("."), hint=hint)
 
 
 def _terminated(*_: object) -> None:
@@ -100,6 +131,10 @@ def _stage_command(domain: str, stage: str) -> Callable[..., None]:
         from .launch.plan import plan_stage
 
         chosen = words or []
+        if show and plan:
+            raise ConfigError("--show and --plan exclude each other", hint="give one of them")
+        if fresh and (show or plan):
+            raise ConfigError("--fresh does nothing with --show or --plan, which write nothing", hint="leave it out")
         with _interruptible("the same command goes on where it stopped"):
             if show:
                 show_config(domain, chosen, json=json)

@@ -34,7 +34,8 @@ def refuse_override(word: str, known: Sequence[str], groups: Sequence[str]) -> N
     if not equals and plain in groups:
         raise ConfigError(f"`{word}` is not of the form KEY=VALUE", hint=f"write `{plain}=CHOICE`")
     if not equals:
-        raise ConfigError(f"`{word}` is not of the form KEY=VALUE", hint=_meant(plain, known, groups))
+        hint = f"write `{word}=VALUE`" if word in known else _meant(plain, known, groups)
+        raise ConfigError(f"`{word}` is not of the form KEY=VALUE", hint=hint)
     if key.strip() != key:
         raise ConfigError(f"`{word}` has a space before `=`", hint=f"write `{key.strip()}={value}`")
     sections = sorted({k.rpartition(".")[0] for k in known})

@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
+from .trajectory.render import printable
+
 PLAIN_EVERY_S = 10.0  # how often a long stage prints a line where there is no terminal
 
 
@@ -71,12 +73,12 @@ class Console:
             yield Tracker(self, title, total, unit, bar)
 
     def note(self, text: str) -> None:
-        self._err.print(escape(text), style="dim" if self._err.is_terminal else None)
+        self._err.print(_safe(text), style="dim" if self._err.is_terminal else None)
 
     def say(self, text: str) -> None:
         """A line of result for people; silent when stdout belongs to JSON."""
         if not self.json_only:
-            self._out.print(escape(text))
+            self._out.print(_safe(text))
 
     def text(self, text: str) -> None:
         """Data as it is, to stdout."""
@@ -90,19 +92,24 @@ class Console:
         """A table for people. Where there is no terminal it is as wide as it needs to be."""
         if self.json_only:
             return
-        table = Table(title=escape(title) or None, title_justify="left", title_style="bold")
+        table = Table(title=_safe(title) or None, title_justify="left", title_style="bold")
         for index, column in enumerate(columns):
             numeric = all(row[index][:1] in "+-0123456789–" for row in rows)
-            table.add_column(escape(column), justify="right" if numeric else "left", overflow="fold")
+            table.add_column(_safe(column), justify="right" if numeric else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(escape(cell) for cell in row))
+            table.add_row(*(_safe(cell) for cell in row))
         width = None if self._out.is_terminal else 10_000
         RichConsole(highlight=False, width=width).print(table) if width else self._out.print(table)
 
     def error(self, message: str, hint: str = "") -> None:
-        self._err.print(f"[red]error[/]: {escape(message)}")
+        self._err.print(f"[red]error[/]: {_safe(message)}")
         if hint:
-            self._err.print(f"\n[cyan]hint[/]: {escape(hint)}")
+            self._err.print(f"\n[cyan]hint[/]: {_safe(hint)}")
+
+
+def _safe(text: str) -> str:
+    """Task files, models and servers wrote parts of it: neither markup nor control characters may act."""
+    return escape(printable(text))
 
 
 def _rate(done: float, total: float, passed: float, tokens: int) -> str:

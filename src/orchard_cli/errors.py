@@ -16,6 +16,7 @@ An `AttemptError` carries a `Fault`, which says whose fault it was and whether t
 (reference design: environments, d.8). An infrastructure fault is never taken for what the policy did.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -65,6 +66,26 @@ class DataError(OrchardError):
 
 class RunError(OrchardError):
     """The run cannot go on."""
+
+
+_DISK_HINTS = {
+    errno.ENOSPC: "free some space, then give the same command: it goes on where it stopped",
+    errno.EDQUOT: "your disk quota is used up; free some space, then give the same command",
+    errno.EFBIG: "the file is as large as this system or `ulimit -f` allows",
+    errno.EROFS: "the file system is read-only; choose another folder with out=",
+    errno.EACCES: "choose a folder that you may write to with out=",
+    errno.EPERM: "choose a folder that you may write to with out=",
+    errno.ENOTDIR: "choose another folder with out=",
+    errno.EEXIST: "choose another folder with out=",
+    errno.ENOENT: "choose another folder with out=",
+}
+
+
+def disk_error(error: OSError, path: object = "", doing: str = "used") -> RunError:
+    """What the disk refused, in words: `path` (else the error's own file) cannot be `doing`."""
+    hint = _DISK_HINTS.get(error.errno or 0, "check the disk and the folder, then give the same command")
+    named = path or error.filename or "a file"
+    return RunError(f"{named} cannot be {doing}: {error.strerror or error}", hint=hint)
 
 
 class Interrupted(OrchardError):

@@ -210,7 +210,7 @@ def test_an_endpoint_that_is_down(open_policy: Open, monkeypatch: pytest.MonkeyP
 def test_a_refused_key_stops_the_run(server: Server, open_policy: Open, status: int) -> None:
     server.answers = [(status, {"error": {"message": f"Incorrect API key provided: {KEY}"}})]
     fault, hint = fault_of(open_policy(server.url, retries=3))
-    said = f"{server.url} refused the key ({status}): Incorrect API key provided: ***"
+    said = f"{server.url} refused the key in TEACHER_KEY ({status}): Incorrect API key provided: ***"
     assert fault == Fault("policy", "http.unauthorized", said, "client", "none", "never")
     assert hint == "check the key in the environment variable TEACHER_KEY"
     assert len(server.asked) == 1

@@ -8,6 +8,7 @@ import typer
 
 from ..console import Console
 from ..errors import RunError
+from ..runs.rundir import RunDir
 
 app = typer.Typer(help="Look at runs.", no_args_is_help=True, pretty_exceptions_enable=False)
 ORDER = ("distill", "credit", "sft", "rl", "eval")
@@ -20,7 +21,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.
 def ls(out: Out = Path("runs"), json: Json = False) -> None:
     """List the runs, with the stages that are done."""
     console = Console(json_only=json)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for config in sorted(out.glob("*/*/config.yaml")):
         root = config.parent
         done = [stage for stage in ORDER if (root / stage / "done.json").exists()]
@@ -43,13 +44,15 @@ def show(
     """Show each stage of a run: its summary, its time, its tables."""
     console = Console(json_only=json)
     root = find(run, out)
-    stages = {
-        s: jsonlib.loads((root / s / "done.json").read_text()) for s in ORDER if (root / s / "done.json").exists()
-    }
+    made = RunDir(root)
+    stages = {stage: record for stage in ORDER if (record := made.done(stage))}
     if json:
         console.data({"run": str(root), "stages": stages})
         return
-    rows = [(name, record["finished"], _seconds(record), record["summary"]["line"]) for name, record in stages.items()]
+    rows = [
+        (name, str(record.get("finished", "")), _seconds(record), str(record["summary"].get("line", "")))
+        for name, record in stages.items()
+    ]
     console.table(str(root), ("stage", "finished (UTC)", "seconds", "what came of it"), rows)
     for record in stages.values():
         for table in record["summary"].get("tables", ()):

@@ -111,13 +111,17 @@ def verify_(place: Place, json: Json = False) -> None:
 def compact_(
     file: Annotated[Path, typer.Argument(help="A trajectory file.")],
     out: Annotated[Path | None, typer.Option(help="The Parquet file; beside the other by default.")] = None,
+    json: Json = False,
 ) -> None:
     """Write the training view: one Parquet row for each trajectory."""
     from ..trajectory.compact import compact
 
     target = out or file.with_name(file.name.split(".")[0] + ".parquet")
     compact(file, target)
-    Console().say(f"→ {target}")
+    console = Console(json_only=json)
+    if json:
+        console.data({"parquet": str(target)})
+    console.say(f"→ {target}")
 
 
 def files(place: Path) -> list[Path]:

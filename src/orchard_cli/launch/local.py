@@ -3,6 +3,7 @@
 import importlib
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from .. import domains
@@ -58,7 +59,8 @@ def _run_stage(name: str, context: Context, run: RunDir, console: Console, *, fr
     try:
         summary = importlib.import_module(f"orchard_cli.stages.{name}").run(context)
     except BaseException as error:
-        run.event(name, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error=str(error))
+        with suppress(OSError):  # where the disk is full, that is the news
+            run.event(name, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error=str(error))
         raise
     summary["wall_s"] = round(time.monotonic() - started, 1)
     run.finish(name, context.config, summary)

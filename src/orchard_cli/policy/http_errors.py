@@ -88,7 +88,8 @@ def _status(endpoint: Endpoint, status: int, said: str) -> PolicyError:
         )
     if status in (401, 403):
         hint = f"check the key in the environment variable {endpoint.key_env}"
-        return _ours(f"{endpoint.url} refused the key ({status}): {said}", "http.unauthorized", hint)
+        said = f"{endpoint.url} refused the key in {endpoint.key_env} ({status}): {said}"
+        return _ours(said, "http.unauthorized", hint)
     if status == 404:
         hint = "check teacher.model, and that teacher.base_url ends as the endpoint wants it, usually in /v1"
         return _ours(f"{endpoint.url} does not know `{endpoint.model}` (404): {said}", "http.not_found", hint)

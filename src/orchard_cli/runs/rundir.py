@@ -12,6 +12,7 @@ version of the code. Unchanged stages are not run again; changed ones are refuse
 
 import hashlib
 import json
+import re
 import shutil
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,8 +22,10 @@ from typing import Any
 import filelock
 
 from .. import __version__, schema
-from ..errors import RunError
+from ..errors import ConfigError, RunError, disk_error
 from ..stages.context import READS, UPSTREAM
+
+_NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}", re.ASCII)
 
 # Settings that change how fast, or where, but not what.
 _NOT_INPUTS = {"env": ("concurrency",), "model": ("threads", "device")}
@@ -37,17 +40,25 @@ class RunDir:
 
     @classmethod
     def of(cls, domain: str, config: schema.Config) -> "RunDir":
+        if not _NAME.fullmatch(config.run):
+            raise ConfigError(
+                f"run={config.run} is no name for a run", hint="letters, digits, `.`, `_` and `-`, such as run=first"
+            )
+        if not config.out:
+            raise ConfigError("out is empty", hint="out=FOLDER")
         return cls(Path(config.out) / domain / config.run)
 
     def lock(self) -> filelock.BaseFileLock:
         """Take the run; raises `RunError` if another process has it."""
-        self.root.mkdir(parents=True, exist_ok=True)
         try:
+            self.root.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except filelock.Timeout:
             raise RunError(
                 f"{self.root} is in use by another process", hint="wait for it, or choose another name: run=NAME"
             ) from None
+        except OSError as error:
+            raise disk_error(error, self.root, "written") from error
         return self._lock
 
     def inputs(self, stage: str, config: schema.Config) -> dict[str, Any]:
@@ -61,15 +72,19 @@ class RunDir:
         return {"config": chosen, "upstream": before, "code": __version__}
 
     def done(self, stage: str) -> dict[str, Any]:
-        """The stage's `done.json`, empty if it has not finished."""
-        return _read(self.root / stage / "done.json")
+        """The stage's `done.json`, empty if it has not finished. Raises `RunError` if it is damaged."""
+        path = self.root / stage / "done.json"
+        found = self._read(path)
+        if found and not all(isinstance(found.get(key), dict) for key in ("inputs", "outputs", "summary")):
+            raise self._damaged(path, "it lacks inputs, outputs or summary")
+        return found
 
     def begin(self, stage: str, config: schema.Config, *, fresh: bool = False) -> bool:
         """True if the stage is to be run (or resumed), False if it is done and nothing changed."""
         folder, inputs = self.root / stage, self.inputs(stage, config)
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
-        was = self.done(stage).get("inputs") or _read(folder / "inputs.json")
+        was = self.done(stage).get("inputs") or self._read(folder / "inputs.json")
         if was and digest(was) != digest(inputs):
             raise self._changed(stage, config, was, inputs)
         if self.done(stage):
@@ -95,6 +110,22 @@ class RunDir:
         with (self.root / "events.jsonl").open("a") as file:
             file.write(json.dumps({"time": _now(), "stage": stage, "event": what, **more}) + "\n")
 
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            found = json.loads(path.read_text())
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError) as error:
+            raise self._damaged(path, str(error)) from error
+        if not isinstance(found, dict) or not found:
+            raise self._damaged(path, "it is no record of a stage")
+        return found
+
+    def _damaged(self, path: Path, why: str) -> RunError:
+        stage = path.parent.name
+        again = f"orchard {self.root.parent.name} {stage} run={self.root.name} --fresh"
+        return RunError(f"{path} is damaged: {why}", hint=f"`{again}` makes {stage} anew")
+
     def _changed(self, stage: str, config: schema.Config, was: dict[str, Any], now: dict[str, Any]) -> RunError:
         changes = "; ".join(_differences(was, now)[:3])
         return RunError(
@@ -112,16 +143,6 @@ def write_json(path: Path, value: Any) -> None:
     part = path.with_suffix(".part")
     part.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
     part.replace(path)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise RunError(f"{path} is damaged: {error}", hint="add --fresh to make this stage anew") from error
-    return found if isinstance(found, dict) else {}
 
 
 def _fingerprints(folder: Path) -> dict[str, str]:

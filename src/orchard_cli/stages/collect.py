@@ -33,14 +33,16 @@ class Collection:
     redraws: int
     max_infra_rate: float
     counts: Counter[str] = field(default_factory=Counter)  # by outcome, of everything in the file
+    _new: Counter[str] = field(default_factory=Counter)  # by outcome, of what this process made
 
     def add(self, trajectory: Trajectory) -> None:
         """Count it; stop the run if going on makes no sense."""
         self.counts[trajectory.outcome] += 1
+        self._new[trajectory.outcome] += 1
         fault = lost_cause(trajectory)
         if fault:
             raise RunError(f"{fault.domain}: {fault.message}", hint="no further attempt can succeed; mend this first")
-        check_infra_rate(self.counts, self.max_infra_rate, self.stage, trajectory)
+        check_infra_rate(self._new, self.max_infra_rate, self.stage, trajectory)
 
 
 def check_infra_rate(counts: Counter[str], limit: float, stage: str, last: Trajectory) -> None:
@@ -65,10 +67,10 @@ def collect(
             report.note(
                 f"warning: {wanted.path}: cut a torn tail of {store.torn.bytes} bytes; that attempt is made anew"
             )
-        finished = _finished(wanted)
-        tracker.update(done=len(finished), counts=wanted.counts)
+        rounds = _rounds(wanted)
+        tracker.update(done=sum(r < 0 for r in rounds.values()), counts=wanted.counts)
         work = run_jobs(
-            _jobs(wanted, finished),
+            _jobs(wanted, rounds),
             lambda job: draw(job, domain, env, redraws=wanted.redraws),
             concurrency=concurrency,
             on_cancel=close,
@@ -81,22 +83,31 @@ def collect(
             tracker.update(tokens=tokens, counts=wanted.counts)
 
 
-def _finished(wanted: Collection) -> set[tuple[str, int]]:
-    """(task, slot) of every slot that the file settles: an attempt counts, or the draws are used up."""
-    settled: set[tuple[str, int]] = set()
+def _rounds(wanted: Collection) -> dict[tuple[str, int], int]:
+    """(task, slot) → the round of draws that is next: -1 where an attempt counts, so that none is needed.
+
+    An interrupted command may leave draws that do not count, all of a slot's or some. Given again, each such slot
+    gets a new round with numbers of its own: the endpoint that was down may be well again.
+    """
+    rounds: dict[tuple[str, int], int] = {}
     draws = 1 + wanted.redraws
     if wanted.path.stat().st_size:
         for trajectory in read(wanted.path):
             wanted.counts[trajectory.outcome] += 1
-            slot, nth = divmod(trajectory.attempt, draws)
-            if trajectory.outcome.counts or nth == draws - 1:
-                settled.add((trajectory.task_id, slot))
-    return settled
+            turn, slot = divmod(trajectory.attempt // draws, wanted.attempts)
+            key = (trajectory.task_id, slot)
+            if trajectory.outcome.counts:
+                rounds[key] = -1
+            elif rounds.get(key, 0) >= 0:
+                rounds[key] = max(rounds.get(key, 0), turn + 1)
+    return rounds
 
 
-def _jobs(wanted: Collection, finished: set[tuple[str, int]]) -> Iterator[Job]:
+def _jobs(wanted: Collection, rounds: dict[tuple[str, int], int]) -> Iterator[Job]:
     """Slot by slot over all tasks, so that a run cut short has seen every task."""
     for slot in range(wanted.attempts):
         for task in wanted.tasks:
-            if (task.id, slot) not in finished:
-                yield Job(task, wanted.policy(task, slot), wanted.sampling, wanted.stage, slot)
+            turn = rounds.get((task.id, slot), 0)
+            if turn >= 0:
+                number = turn * wanted.attempts + slot
+                yield Job(task, wanted.policy(task, slot), wanted.sampling, wanted.stage, number)

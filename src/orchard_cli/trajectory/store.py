@@ -3,7 +3,6 @@
 A crash loses at most the frame that was being written; opening for append finds that torn tail and cuts it.
 """
 
-import errno
 import fcntl
 import os
 import threading
@@ -15,20 +14,12 @@ from types import TracebackType
 
 import zstandard
 
-from ..errors import DataError, RunError
+from ..errors import DataError, RunError, disk_error
 from .frames import MAGIC, Damage, frames
 from .line import encode
 from .reading import unreadable
 from .scan import Problem, lines, not_zstd
 from .types import Trajectory
-
-_HINTS = {
-    errno.ENOSPC: "free some space, then give the same command: it goes on where it stopped",
-    errno.EDQUOT: "your disk quota is used up; free some space, then give the same command",
-    errno.EFBIG: "the file is as large as this system or `ulimit -f` allows",
-    errno.EROFS: "the file system is read-only; choose another folder with out=",
-    errno.EACCES: "choose a folder that you may write to with out=",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +97,7 @@ class Store:
         try:
             yield
         except OSError as error:
-            hint = _HINTS.get(error.errno or 0, "check the disk and the folder, then give the same command")
-            raise RunError(f"{self.path} cannot be {doing}: {error.strerror}", hint=hint) from error
+            raise disk_error(error, self.path, doing) from error
 
     def _catch_up(self) -> None:
         """Look at what other processes did to the file since the last append."""
