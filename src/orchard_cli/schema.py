@@ -242,7 +242,7 @@ class Group:
 class Rl:
     """Sample balanced groups and update the policy."""
 
-    steps: int = 4
+    steps: int = 5
     """Updates."""
     prompts: int = 8
     """Kept groups of one update."""
@@ -265,7 +265,7 @@ class Rl:
     """auto, muon or adamw, as in sft."""
     lr: float = 0.0
     """Rate of AdamW; 0: `model.rl_lr`."""
-    muon_lr: float = 6e-3
+    muon_lr: float = 8e-3
     """Rate of Muon."""
     grad_clip: float = 1.0
     """Largest gradient norm."""
