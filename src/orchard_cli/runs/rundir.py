@@ -29,6 +29,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}", re.ASCII)
 
 # Settings that change how fast, or where, but not what.
 _NOT_INPUTS = {"env": ("concurrency",), "model": ("threads", "device")}
+# Settings of a section that one stage reads and another does not.
+_NOT_READ = {"sft": {"model": ("rl_lr",)}, "rl": {"model": ("lr",)}, "eval": {"model": ("lr", "rl_lr")}}
 
 
 class RunDir:
@@ -65,9 +67,10 @@ class RunDir:
         """All that the stage's output depends on."""
         whole = asdict(config)
         chosen = {key: whole[key] for key in READS[stage]}
-        for section, keys in _NOT_INPUTS.items():
-            for key in keys:
-                chosen.get(section, {}).pop(key, None)
+        for unread in (_NOT_INPUTS, _NOT_READ.get(stage, {})):
+            for section, keys in unread.items():
+                for key in keys:
+                    chosen.get(section, {}).pop(key, None)
         before = {name: self.done(name)["outputs"] for name in UPSTREAM[stage] if self.done(name)}
         return {"config": chosen, "upstream": before, "code": __version__}
 
