@@ -28,8 +28,8 @@ from orchard_cli.env.sandbox import Spec
 env = LocalEnv()
 boxes = [env.open(Spec()) for _ in range(2)]
 boxes[0].exec("sleep 62 & setsid sleep 63 &")
-print(json.dumps([env.spawner_pid, str(env.base)]), flush=True)
 if sys.argv[1] == "fork" and os.fork() == 0: time.sleep(60)
+print(json.dumps([env.spawner_pid, str(env.base)]), flush=True)
 boxes[1].exec("sleep 64")
 """
 
