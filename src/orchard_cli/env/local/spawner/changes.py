@@ -9,8 +9,9 @@ attributes, nor configuration, nor links in the tree mean anything.
 import codecs
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 from . import kernel
 from .enter import Refused
@@ -154,7 +155,7 @@ def difference(scratch: str, upper: int, lower: int, *, everything: bool) -> Non
     with open(f"{scratch}/HEAD", "w") as head:
         head.write("ref: refs/heads/none\n")
     read, out = os.pipe2(os.O_CLOEXEC)
-    importer = _git(scratch, IMPORT, read, 2)
+    importer = _fork_git(scratch, IMPORT, read, 2)
     os.close(read)
     changes = Changes(out, everything=everything)
     changes.walk(upper, lower)
@@ -165,22 +166,24 @@ def difference(scratch: str, upper: int, lower: int, *, everything: bool) -> Non
         for path in changes.binary:
             escaped = b"".join(b"\\" + bytes((c,)) if c in b"*?[\\" else bytes((c,)) for c in path)
             attributes.write(quoted(b"/" + escaped) + b" -diff\n")
-    _wait(_git(scratch, DIFF.split(), -1, 1))
+    _become_git(scratch, DIFF.split())
 
 
-def _git(scratch: str, argv: tuple[str, ...] | list[str], stdin: int, stdout: int) -> int:
-    pid = os.fork()
-    if pid:
+def _fork_git(scratch: str, argv: Sequence[str], stdin: int, stdout: int) -> int:
+    if pid := os.fork():
         return pid
     try:
-        if stdin >= 0:
-            os.dup2(stdin, 0)
+        os.dup2(stdin, 0)
         os.dup2(stdout, 1)
-        os.chdir(scratch)
-        kernel.drop_privileges()
-        os.execvpe("git", list(argv), {**GIT_ENV, "GIT_DIR": scratch})
+        _become_git(scratch, argv)
     finally:
         os._exit(127)
+
+
+def _become_git(scratch: str, argv: Sequence[str]) -> NoReturn:
+    os.chdir(scratch)
+    kernel.drop_privileges()
+    os.execvpe("git", list(argv), {**GIT_ENV, "GIT_DIR": scratch})
 
 
 def _wait(pid: int) -> None:
