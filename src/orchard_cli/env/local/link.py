@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...errors import Attributable, Effect, SandboxError
-from .spawner.wire import Frames, pack
+from .spawner.wire import PIECE, Frames, pack
 
 Reply = tuple[dict[str, Any], bytes]
 BOOT = "import sys; sys.path[:0] = [sys.argv.pop()]; from spawner.main import main; main()"
@@ -34,7 +34,8 @@ class Link:
             stderr=self._complaints,
             start_new_session=True,  # Ctrl-C is for the driver, which then closes us in order
             cwd="/",
-            env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
+            # Bound at start, functions need not be looked up again in each forked child.
+            env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "LD_BIND_NOW": "1"},
         )
         theirs.close()
         self._socket = ours
@@ -91,7 +92,7 @@ class Link:
         frames = Frames()
         while True:
             try:
-                data = self._socket.recv(1 << 20)
+                data = self._socket.recv(PIECE)
             except OSError:
                 data = b""
             if not data:

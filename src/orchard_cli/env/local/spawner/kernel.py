@@ -25,12 +25,17 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 
 _NO_ROOT_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP, their locks, and KEEP_CAPS locked off
 _CAPSET_HEAD = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))  # version 3, this process
 _CAPSET_NONE = ctypes.create_string_buffer(24)
+_CAPSET = ctypes.addressof(_CAPSET_HEAD), ctypes.addressof(_CAPSET_NONE)
 
 _KEYCTL = {"x86_64": 250, "aarch64": 219}.get(platform.machine(), -1)  # the call has a number of its own
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 _libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
+_libc.unshare.argtypes = [ctypes.c_int]
+_libc.capset.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+_keyctl = _libc["syscall"]  # a function object of its own: declared arguments cost a child less
+_keyctl.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
 
 
 def _check(result: int, what: str) -> None:
@@ -94,14 +99,14 @@ def die_with_parent(signal_number: int) -> None:
 def forget_keys() -> None:
     """Leave the key ring of the login session for an empty one."""
     if _KEYCTL >= 0:
-        _libc.syscall(ctypes.c_long(_KEYCTL), 1, None, 0, 0, 0)
+        _keyctl(_KEYCTL, 1, None)
 
 
 def drop_privileges() -> None:
     """Give up every capability for good, also for programs that root or a setuid bit would give some."""
     _check(prctl(_PR_SET_NO_NEW_PRIVS, 1), "no new privileges")
     prctl(_PR_SET_SECUREBITS, _NO_ROOT_LOCKED)  # a second lock; one without capabilities may not, and need not
-    _check(_libc.capset(_CAPSET_HEAD, _CAPSET_NONE), "capset")
+    _check(_libc.capset(*_CAPSET), "capset")
 
 
 OWN = os.pidfd_open(os.getpid())

@@ -2,7 +2,7 @@
 
 import heapq
 import itertools
-import selectors
+import select
 import time
 from collections.abc import Callable
 
@@ -19,22 +19,24 @@ class Timer:
 
 class Loop:
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._poll = select.epoll()
+        self._calls: dict[int, Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._running = True
 
     def watch(self, fd: int, call: Callable[[], None], *, write: bool = False) -> None:
         """Call whenever `fd` is readable (with `write`: or writable). Replaces an earlier watch."""
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if write else 0)
-        if fd in self._selector.get_map():
-            self._selector.modify(fd, events, call)
+        events = select.EPOLLIN | (select.EPOLLOUT if write else 0)
+        if fd in self._calls:
+            self._poll.modify(fd, events)
         else:
-            self._selector.register(fd, events, call)
+            self._poll.register(fd, events)
+        self._calls[fd] = call
 
     def unwatch(self, fd: int) -> None:
-        if fd in self._selector.get_map():
-            self._selector.unregister(fd)
+        if self._calls.pop(fd, None) is not None:
+            self._poll.unregister(fd)
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
         timer = Timer(call)
@@ -46,10 +48,11 @@ class Loop:
 
     def run(self) -> None:
         while self._running:
-            for key, _ in self._selector.select(self._wait()):
+            ready = [(fd, self._calls.get(fd)) for fd, _ in self._poll.poll(self._wait(), 64)]
+            for fd, call in ready:
                 # An earlier callback of this round may have given the descriptor up.
-                if self._selector.get_map().get(key.fd) is key:
-                    key.data()
+                if call is not None and self._calls.get(fd) is call:
+                    call()
             self._fire()
 
     def _wait(self) -> float | None:

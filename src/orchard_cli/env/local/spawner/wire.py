@@ -5,11 +5,13 @@ import struct
 from typing import Any
 
 HEAD = struct.Struct(">II")
+PIECE = 1 << 16  # bytes to receive at once: a buffer that need not be mapped and unmapped each time
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def pack(header: dict[str, Any], body: bytes = b"") -> bytes:
     """One message. Lone surrogates in strings (file names that are not UTF-8) survive, as JSON escapes."""
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = _encode(header).encode()
     return HEAD.pack(len(text), len(body)) + text + body
 
 
