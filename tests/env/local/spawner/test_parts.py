@@ -113,6 +113,7 @@ def second_version(tmp_path: Path) -> Group:
     (tmp_path / "memory.current").write_text("4096\n")
     (tmp_path / "memory.stat").write_text("anon 1024\nfile 3072\n")
     (tmp_path / "pids.events").write_text("max 5\n")
+    (tmp_path / "pids.current").write_text("3\n")
     return Group([(Hierarchy(2, tmp_path, frozenset(("memory", "pids", "cpu"))), tmp_path)])
 
 
@@ -121,9 +122,17 @@ def test_second_version_is_written_and_read(second_version: Group, tmp_path: Pat
     written = {name: (tmp_path / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
     assert written == {"memory.max": "1048576", "memory.swap.max": "0", "pids.max": "7", "cpu.max": "150000 100000"}
     counters = {name: second_version.counter(name) for name in cgroups.NAMES}
-    assert counters == {"oom": 2, "charged": 4096, "processes": 1024, "refused": 5}
+    assert counters == {"oom": 2, "charged": 4096, "processes": 1024, "refused": 5, "tasks": 3}
     second_version.freeze(True)
     assert (tmp_path / "cgroup.freeze").read_text() == "1"
+
+
+def test_group_is_empty_only_when_the_kernel_says_so(second_version: Group, tmp_path: Path) -> None:
+    assert not second_version.empty()
+    (tmp_path / "pids.current").write_text("0\n")
+    assert second_version.empty()
+    assert not Group().empty()
+    assert not Group([(Hierarchy(2, tmp_path / "gone", frozenset(("pids",))), tmp_path / "gone")]).empty()
 
 
 def test_second_version_is_set_up_below_a_parent_that_delegates(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ NAMES = {  # what we read: (version 1, version 2, key of the line, version 2 key
     "charged": ("memory", "memory.usage_in_bytes", "memory.current", "", ""),
     "processes": ("memory", "memory.stat", "memory.stat", "total_rss", "anon"),
     "refused": ("pids", "pids.events", "pids.events", "max", "max"),
+    "tasks": ("pids", "pids.current", "pids.current", "", ""),
 }
 
 
@@ -29,35 +30,42 @@ class Group:
     """The cgroup of one sandbox: one folder in each hierarchy."""
 
     folders: list[tuple[Hierarchy, Path]] = field(default_factory=list)
-    entries: list[int] = field(default_factory=list)  # open cgroup.procs, written by whoever joins
-    _open: dict[str, int] = field(default_factory=dict)  # counters, by our name for them
+    entries: list[int] = field(default_factory=list)  # open files, written by whoever joins
+    _open: dict[str, tuple[int, str]] = field(default_factory=dict)  # our name of a counter -> file, key of the line
 
     def counts(self, controller: str) -> bool:
         return any(controller in hierarchy.controllers for hierarchy, _ in self.folders)
 
-    def counter(self, name: str) -> int:
-        """`oom` kills, `charged` bytes, bytes of `processes`, forks `refused`; 0 where nothing counts."""
-        controller, *files, key1, key2 = NAMES[name]
-        for hierarchy, folder in self.folders:
-            if controller in hierarchy.controllers:
-                file, key = (files[0], key1) if hierarchy.version == 1 else (files[1], key2)
-                return self._read(name, folder / file, key)
-        return 0
+    def empty(self) -> bool:
+        """The kernel says that no task is left in it; False where it does not say."""
+        return self.counter("tasks", unknown=1) == 0
 
-    def _read(self, name: str, path: Path, key: str) -> int:
+    def counter(self, name: str, unknown: int = 0) -> int:
+        """`oom` kills, `charged` bytes, bytes of `processes`, forks `refused`; `unknown` where nothing counts."""
         try:
-            if name not in self._open:
-                self._open[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            text = os.pread(self._open[name], 8192, 0).decode()
+            if name not in self._open and not self._find(name):
+                return unknown
+            fd, key = self._open[name]
+            text = os.pread(fd, 8192, 0).decode()
         except OSError:
-            return 0
+            return unknown
         for line in text.splitlines():
             word, _, value = line.partition(" ")
             if word == key:
                 return int(value)
             if not key:
                 return int(word)
-        return 0
+        return unknown
+
+    def _find(self, name: str) -> bool:
+        """Open a counter; False where no controller keeps it."""
+        controller, old, new, old_key, new_key = NAMES[name]
+        for hierarchy, folder in self.folders:
+            if controller in hierarchy.controllers:
+                file, key = (old, old_key) if hierarchy.version == 1 else (new, new_key)
+                self._open[name] = os.open(folder / file, os.O_RDONLY | os.O_CLOEXEC), key
+                return True
+        return False
 
     def limit(self, memory: int, pids: int, cpus: float) -> None:
         """Set limits: bytes, processes, cores; 0 leaves one open."""
@@ -81,7 +89,7 @@ class Group:
 
     def remove(self) -> bool:
         """True when every folder is gone; False while something in one still runs."""
-        for fd in (*self.entries, *self._open.values()):
+        for fd in (*self.entries, *(fd for fd, _ in self._open.values())):
             os.close(fd)
         self.entries.clear()
         self._open.clear()
@@ -161,7 +169,9 @@ class Cgroups:
             folder = hierarchy.path / name
             folder.mkdir()
             made.folders.append((hierarchy, folder))
-            made.entries.append(os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+            # One task that moves itself does not make the kernel wait for every other; version 2 has no such file.
+            entry = folder / ("tasks" if hierarchy.version == 1 else "cgroup.procs")
+            made.entries.append(os.open(entry, os.O_WRONLY | os.O_CLOEXEC))
         return made
 
     def remove(self) -> None:

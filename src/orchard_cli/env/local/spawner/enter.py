@@ -10,9 +10,7 @@ import json
 import os
 import resource
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -45,8 +43,6 @@ class Plan:
     argv: Sequence[str] | None = None
     call: Callable[[], None] | None = None
     stdin: int = -1
-    stdout: int = -1
-    stderr: int = -1
     inside: bool = True  # False: an operation of ours that stays outside and keeps its powers
     limited: bool = True  # counted against the sandbox's limits; our own file operations are not
 
@@ -59,11 +55,10 @@ class Refused(Exception):
         self.record = {"code": code, "message": message, "attributable": attributable}
 
 
-def become(door: Door, plan: Plan, status: int) -> NoReturn:
+def become(door: Door, plan: Plan, status: int, output: tuple[int, int]) -> NoReturn:
     """Runs in the child and never returns. Writes lines to `status`: its mark, a JSON fault, its child's end."""
     try:
-        sys.path[:], sys.meta_path[:] = [], []  # nothing may be imported from inside the sandbox
-        _prepare(door, plan, status)
+        _prepare(door, plan, status, output)
         if plan.call is not None:
             plan.call()
             os._exit(0)
@@ -76,7 +71,7 @@ def become(door: Door, plan: Plan, status: int) -> NoReturn:
     os._exit(125)
 
 
-def _prepare(door: Door, plan: Plan, status: int) -> None:
+def _prepare(door: Door, plan: Plan, status: int, output: tuple[int, int]) -> None:
     if plan.limited:
         for entry in door.joins:
             os.write(entry, b"0")
@@ -90,8 +85,8 @@ def _prepare(door: Door, plan: Plan, status: int) -> None:
         _detour(door.init, status)
     os.setsid()
     os.dup2(plan.stdin, 0)
-    os.dup2(plan.stdout, 1)
-    os.dup2(plan.stderr, 2)
+    os.dup2(output[0], 1)
+    os.dup2(output[1], 2)
     kernel.die_with_parent(signal.SIGKILL)
     if not plan.inside:
         return
@@ -112,10 +107,12 @@ def _prepare(door: Door, plan: Plan, status: int) -> None:
 
 def _offer_to_oom_killer() -> None:
     """When the whole machine runs out of memory, a command goes before the driver does. Root's to say."""
-    with suppress(OSError):
+    try:
         fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         os.write(fd, b"300")
         os.close(fd)
+    except OSError:
+        pass
 
 
 def _detour(init: int, status: int) -> None:

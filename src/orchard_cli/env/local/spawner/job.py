@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Protocol
 
 from . import kernel
@@ -71,9 +70,8 @@ class Job:
 
     def _start(self, plan: Plan, cap: int, merge: bool) -> None:
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2 if merge else 3)]
-        plan = replace(plan, stdout=pipes[1][1], stderr=pipes[-1][1])
         try:
-            self._pid = _fork_into(self._home.door, plan, pipes[0][1])
+            self._pid = _fork_into(self._home.door, plan, pipes[0][1], (pipes[1][1], pipes[-1][1]))
         except OSError:
             for read, _ in pipes:
                 os.close(read)
@@ -179,7 +177,8 @@ class Job:
         self._read_report()
         os.close(self._report)
         self._read_rest()
-        left = () if self._killed_for or not self._mark or not self.limited else self._home.members.pids(self._mark)
+        known = self._killed_for or not self._mark or not self.limited or self._nobody_left()
+        left = () if known else self._home.members.pids(self._mark)
         if self.fault is None:
             self.result = self._describe(left)
         for stream in self.streams:
@@ -189,6 +188,10 @@ class Job:
         if left:
             self._home.sink.adopt([stream for stream in self.streams if stream.open])
         self._done(self)
+
+    def _nobody_left(self) -> bool:
+        """Nothing inside can leave its cgroup; without namespaces it can, and must be looked for."""
+        return self._home.door.marks and self._home.group.empty()
 
     def _read_rest(self) -> None:
         for stream in self.streams:
@@ -232,7 +235,7 @@ class Job:
         return "signaled" if code < 0 else "exited"
 
 
-def _fork_into(door: Door, plan: Plan, status: int) -> int:
+def _fork_into(door: Door, plan: Plan, status: int, output: tuple[int, int]) -> int:
     """Fork a child that lives in the sandbox's pid namespace while staying ours to wait for."""
     inside = door.init >= 0 and plan.inside and not door.detour
     if inside:
@@ -240,7 +243,7 @@ def _fork_into(door: Door, plan: Plan, status: int) -> int:
     try:
         pid = os.fork()
         if pid == 0:
-            become(door, plan, status)
+            become(door, plan, status, output)
         return pid
     finally:
         if inside:
