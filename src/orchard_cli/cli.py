@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from . import __version__, domains
-from .errors import ConfigError, Interrupted, OrchardError, disk_error
+from .errors import ConfigError, Interrupted, MissingExtra, OrchardError, disk_error
 
 STAGES = {
     "distill": "Let a teacher act on the tasks and keep what happened.",
@@ -22,6 +22,8 @@ STAGES = {
     "eval": "Measure policies, with intervals.",
     "run": "distill, then train, then eval.",
 }
+
+_EXTRAS = {"torch": "train", "transformers": "train", "tokenizers": "train", "safetensors": "train", "openai": "http"}
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="`--show` prints all settings.")]
 Show = Annotated[bool, typer.Option("--show", help="Print the composed settings and stop.")]
@@ -71,8 +73,17 @@ def _run() -> int:
         raise _usage(error) from None
     except typer.Abort:
         raise Interrupted("interrupted", hint="give the same command again") from None
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
     except OSError as error:
         raise disk_error(error) from error
+
+
+def _missing(error: ModuleNotFoundError) -> OrchardError:
+    package = (error.name or "").partition(".")[0]
+    if package in _EXTRAS:
+        return MissingExtra("this command", package, _EXTRAS[package])
+    return ConfigError(f"this command needs the `{package}` package", hint=f"pip install {package}")
 
 
 def _usage(error: Any) -> ConfigError:

@@ -19,6 +19,7 @@ An `AttemptError` carries a `Fault`, which says whose fault it was and whether t
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Literal
 
 import msgspec
@@ -131,6 +132,14 @@ class HarnessError(AttemptError):
 class GradeError(AttemptError):
     domain = "grade"
     attributable = "infra"
+
+
+def installed(package: str) -> bool:
+    """Whether `package` can be imported, without importing it."""
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 @contextmanager

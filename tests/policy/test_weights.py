@@ -54,7 +54,7 @@ def test_a_save_that_fails_leaves_the_old_checkpoint(
     before = fingerprint(saved)
     with pytest.raises(RunError) as caught:
         save(build_model(SMALL, tokenizer, seed=5), Full(), saved)  # type: ignore[arg-type]
-    assert str(caught.value) == f"cannot write the checkpoint {saved}: No space left on device"
+    assert str(caught.value) == f"{saved} cannot be written: No space left on device"
     assert fingerprint(saved) == before
     assert [p.name for p in saved.parent.iterdir()] == ["checkpoint"]
 

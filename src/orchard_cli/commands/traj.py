@@ -1,7 +1,7 @@
 """`orchard traj ls|show|stats|verify|compact`: look into files of trajectories."""
 
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -154,6 +154,8 @@ def _plain(s: Any) -> dict[str, Any]:
     """Counters and records as plain JSON values."""
     import msgspec
 
-    plain = asdict(s) | {"usage": msgspec.to_builtins(s.usage), "step_quantiles": s.step_quantiles()}
-    plain["steps"] = {str(k): v for k, v in s.steps.items()}
-    return plain
+    plain: dict[str, Any] = {}
+    for item in fields(s):
+        value = getattr(s, item.name)
+        plain[item.name] = _plain(value) if is_dataclass(value) else msgspec.to_builtins(value, str_keys=True)
+    return plain | ({"step_quantiles": s.step_quantiles()} if hasattr(s, "step_quantiles") else {})

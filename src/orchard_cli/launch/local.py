@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import domains
+from .. import policy as policies
 from ..compose import Composed, compose
 from ..console import Console
 from ..runs.rundir import RunDir
@@ -30,6 +31,8 @@ def launch(domain: str, stage: str, words: Sequence[str], *, json: bool = False,
     composed = compose(domain, words)
     for note in notes.unread(composed, STAGES[stage]):
         console.note(note)
+    if {"sft", "rl"} & set(STAGES[stage]):  # said before hours are spent on the stages in front
+        policies.need_torch()
     run = RunDir.of(domain, composed.config)
     context = make_context(composed, run, console)
     summaries: dict[str, Any] = {}

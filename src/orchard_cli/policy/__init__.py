@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import schema
-from ..errors import ConfigError
+from ..errors import ConfigError, MissingExtra, installed
 from .policy import Policy, Reply, Sampling
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def open_policy(
 
     Raises `ConfigError` or `DataError` as `weights.load`, `MissingExtra` without torch.
     """
-    _need("torch", "transformers")
+    need_torch()
     from . import weights
     from .hf import HfPolicy
 
@@ -44,11 +44,8 @@ def open_policy(
     return HfPolicy(model, tokenizer, name or str(model_dir), version, max_batch=max_batch, copies=False)
 
 
-def _need(*packages: str) -> None:
-    from importlib.util import find_spec
-
-    from ..errors import MissingExtra
-
-    for package in packages:
-        if not find_spec(package):
+def need_torch() -> None:
+    """Raises `MissingExtra` where models of our own can neither be trained nor sampled. Imports none of it."""
+    for package in ("torch", "transformers", "tokenizers", "safetensors"):
+        if not installed(package):
             raise MissingExtra("a model of our own", package, "train")

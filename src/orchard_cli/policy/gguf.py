@@ -1,10 +1,9 @@
 """GGUF files as transformers checkpoints, dequantised."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError, DataError, MissingExtra
+from ..errors import ConfigError, DataError, MissingExtra, installed
 
 
 def import_gguf(file: str | Path, out: str | Path, *, dtype: str = "bfloat16") -> Path:
@@ -15,7 +14,7 @@ def import_gguf(file: str | Path, out: str | Path, *, dtype: str = "bfloat16") -
     """
     file, out = Path(file), Path(out)
     for package in ("gguf", "accelerate"):
-        if not find_spec(package):
+        if not installed(package):
             raise MissingExtra("importing a GGUF file", package, "gguf")
     _check(file)
     if out.exists():

@@ -1,7 +1,9 @@
 """Checkpoints: load with errors a person can act on, save so that a crash leaves the old one, name by content."""
 
+import errno
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from ..errors import ConfigError, DataError, RunError
+from ..errors import ConfigError, DataError, disk_error
 
 
 def load(
@@ -51,8 +53,12 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, path: str |
             _sync(file)
         made.chmod(0o755)
         _swap(made, path)
+    except SafetensorError as error:  # the same, told by another library
+        found = re.search(r"os error (\d+)", str(error))
+        number = int(found[1]) if found else errno.EIO
+        raise disk_error(OSError(number, os.strerror(number)), path, "written") from error
     except OSError as error:
-        raise RunError(f"cannot write the checkpoint {path}: {error.strerror or error}") from error
+        raise disk_error(error, path, "written") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return path

@@ -120,10 +120,8 @@ def _asked(context: Context, policy: Policy | None) -> Callable[[Task, int], Pol
 
 def _manifest(context: Context, tasks: list[Task], wanted: dict[str, Path | None]) -> dict[str, Any]:
     """What one would need to make the numbers again."""
-    from ..policy.weights import fingerprint
-
     config = context.config
-    prints = {f"checkpoint {n}": fingerprint(p)[:16] for n, p in wanted.items() if p and p.is_dir()}
+    prints = _prints({name: place for name, place in wanted.items() if place and place.is_dir()})
     return {
         "orchard": __version__,
         "python": platform.python_version(),
@@ -133,6 +131,14 @@ def _manifest(context: Context, tasks: list[Task], wanted: dict[str, Path | None
         "isolation": config.env.isolation,
         **prints,
     }
+
+
+def _prints(places: dict[str, Path]) -> dict[str, str]:
+    if not places:  # a script or an endpoint is measured without torch
+        return {}
+    from ..policy.weights import fingerprint
+
+    return {f"checkpoint {name}": fingerprint(place)[:16] for name, place in places.items()}
 
 
 def _write(made: Report, folder: Path) -> None:

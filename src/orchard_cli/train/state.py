@@ -42,9 +42,12 @@ def save(path: Path, model: nn.Module, optim: Optim, *, step: int, key: str, ext
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         part.unlink(missing_ok=True)
-        raise disk_error(error, path, "written") from error
+        refused = error if isinstance(error, OSError) else error.__context__  # torch hides what the disk said
+        if isinstance(refused, OSError):
+            raise disk_error(refused, path, "written") from error
+        raise
 
 
 def load(path: Path, model: nn.Module, optim: Optim, *, key: str) -> TrainerState | None:
