@@ -54,7 +54,7 @@ class Teacher:
     """Endpoint, with /v1 (http)."""
     api_key_env: str = only("OPENAI_API_KEY", "http")
     """Name of the environment variable that holds the key (http); the key itself is never stored."""
-    error_rate: float = only(0.25, "scripted")
+    error_rate: float = only(0.15, "scripted")
     """Share of attempts in which the scripted teacher goes wrong (scripted)."""
     temperature: float = only(0.7, "http", "hf")
     """Sampling temperature (http, hf)."""
@@ -149,7 +149,7 @@ class Distill:
 
     attempts: int = 1
     """Attempts at each task."""
-    limit: int = 700
+    limit: int = 1050
     """Only the first so many training tasks, the rest is held back for rl; 0: all, for both."""
     max_infra_rate: float = 0.2
     """Stop the run when more than this share of attempts ended in an infrastructure or verifier error."""
@@ -189,7 +189,7 @@ class Sft:
 
     unresolved: str = "rise"
     """rise: only rising segments; none: leave out; full: all of it (for comparison)."""
-    tokens: int = 320_000
+    tokens: int = 380_000
     """Training budget in tokens, observations included."""
     batch_tokens: int = 2048
     """Tokens of one optimiser step."""
@@ -265,7 +265,7 @@ class Rl:
     """auto, muon or adamw, as in sft."""
     lr: float = 0.0
     """Rate of AdamW; 0: `model.rl_lr`."""
-    muon_lr: float = 8e-3
+    muon_lr: float = 4e-3
     """Rate of Muon."""
     grad_clip: float = 1.0
     """Largest gradient norm."""
