@@ -28,9 +28,13 @@ from ..stages.context import READS, UPSTREAM
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}", re.ASCII)
 
 # Settings that change how fast, or where, but not what.
-_NOT_INPUTS = {"env": ("concurrency",), "model": ("threads", "device")}
+_NOT_INPUTS: dict[str, tuple[str, ...]] = {"env": ("concurrency",), "model": ("threads", "device")}
 # Settings of a section that one stage reads and another does not.
-_NOT_READ = {"sft": {"model": ("rl_lr",)}, "rl": {"model": ("lr",)}, "eval": {"model": ("lr", "rl_lr")}}
+_NOT_READ: dict[str, dict[str, tuple[str, ...]]] = {
+    "sft": {"model": ("rl_lr",)},
+    "rl": {"model": ("lr",)},
+    "eval": {"model": ("lr", "rl_lr")},
+}
 
 
 class RunDir:
