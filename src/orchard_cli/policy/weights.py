@@ -43,6 +43,7 @@ def load(
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, path: str | Path) -> Path:
     """Write a checkpoint directory as a whole: it appears by a rename, and one that stood there goes only then."""
+    disable_progress_bar()
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))

@@ -22,6 +22,8 @@ def run(context: Context) -> Summary:
     if not tasks:
         raise RunError("there are no tasks to check", hint=f"`orchard {context.name} tasks` lists what there is")
     problems = [str(p) for p in getattr(context.domain, "problems", ())]
+    for problem in problems:
+        context.report.note(f"warning: {problem}")
     results: dict[str, dict[str, Trajectory]] = {t.id: {} for t in tasks}
     with closing(context.open_env()) as env, context.report.track("check", 2 * len(tasks)) as tracker:
         found = run_jobs(

@@ -1,0 +1,145 @@
+"""A teacher behind a real server on this machine that plays each fault, seen from the whole command."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchard_cli.trajectory.reading import read
+from orchard_cli.trajectory.verify import verify
+
+from .cli import Ended, orchard, refused
+
+KEY = "sk-never-to-be-seen-93421"
+BREAKER = "mend the cause, or allow more with distill.max_infra_rate; the same command goes on from here"
+
+
+class Server:
+    """Answers every request with `status` and `answer`."""
+
+    def __init__(self) -> None:
+        self.status, self.answer, self.asked = 200, reply("nothing"), 0
+        outer = self
+
+        class Answer(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                outer.asked += 1
+                sent = json.dumps(outer.answer).encode()
+                self.send_response(outer.status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(sent)))
+                self.send_header("Retry-After", "0.01")
+                self.end_headers()
+                self.wfile.write(sent)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02})
+        self.thread.start()
+
+    def close(self) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+        self.thread.join()
+
+
+def reply(content: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": content}
+    return {
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 2},
+    }
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+def distill(url: str, cwd: Path, *more: str) -> Ended:
+    words = ["teacher=openai", "teacher.model=m1", f"teacher.base_url={url}", "teacher.retries=1", *more]
+    words += ["distill.attempts=7", "env.concurrency=4", "teacher.api_key_env=MY_KEY", "harness.format=fence"]
+    return orchard("echo", "distill", *words, cwd=cwd, MY_KEY=KEY)
+
+
+def kept(cwd: Path) -> Path:
+    return cwd / "runs" / "echo" / "demo" / "distill" / "trajectories.jsonl.zst"
+
+
+def nowhere(cwd: Path, ended: Ended) -> None:
+    """The key is in nothing that was printed or stored."""
+    assert KEY not in ended.out + ended.err
+    stored = [p.read_bytes() for p in (cwd / "runs").rglob("*") if p.is_file() and not p.name.endswith(".zst")]
+    assert not any(KEY.encode() in data for data in [*stored, kept(cwd).read_bytes()])
+    for t in read(kept(cwd)):
+        assert KEY not in repr(t)
+
+
+def test_a_refused_key_stops_the_run_at_once_and_is_never_shown(tmp_path: Path, server: Server) -> None:
+    said = f"bad key {KEY} \x1b]0;title\x07 [red]not red[/red]"
+    server.status, server.answer = 401, {"error": {"message": said}}
+    ended = distill(server.url, tmp_path)
+    error = f"policy: {server.url} refused the key in MY_KEY (401): bad key *** \\x1b]0;title\\x07 [red]not red[/red]"
+    refused(ended, 1, error, "no further attempt can succeed; mend this first")
+    assert server.asked <= 8  # those that were under way, not all 21
+    nowhere(tmp_path, ended)
+    server.status, server.answer = 200, reply("nothing")
+    ended = distill(server.url, tmp_path)
+    assert ended.code == 0, ended.err
+    nowhere(tmp_path, ended)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "last"),
+    [
+        (429, {"error": {"message": "slow down"}}, "answered 429, also after 1 retries: slow down"),
+        (200, {"x": 1}, 'sent what is not a chat completion: {"x": 1}'),
+    ],
+    ids=["busy", "malformed"],
+)
+def test_an_outage_stops_the_run_and_the_same_command_goes_on_when_it_is_over(
+    tmp_path: Path, server: Server, status: int, answer: Any, last: str
+) -> None:
+    server.status, server.answer = status, answer
+    ended = distill(server.url, tmp_path)
+    error = f"20 of 20 attempts ended in infrastructure or verifier errors, the last one: {server.url} {last}"
+    refused(ended, 1, error, BREAKER)
+    bad = list(read(kept(tmp_path)))
+    assert {t.outcome.value for t in bad} == {"infra_error"} and {t.reward for t in bad} == {None}
+    server.status, server.answer = 200, reply("nothing")
+    ended = distill(server.url, tmp_path)
+    assert ended.code == 0, ended.err
+    assert sum(t.outcome.counts for t in read(kept(tmp_path))) == 21
+    assert verify(kept(tmp_path)).ok
+
+
+def test_an_endpoint_that_is_down_is_named(tmp_path: Path, server: Server) -> None:
+    server.http.server_close()
+    ended = distill(server.url, tmp_path, "teacher.timeout_s=5")
+    last = f"cannot reach {server.url}: [Errno 111] Connection refused"
+    error = f"20 of 20 attempts ended in infrastructure or verifier errors, the last one: {last}"
+    refused(ended, 1, error, BREAKER)
+
+
+def test_a_conversation_that_is_too_long_counts_as_the_models_own_doing(tmp_path: Path, server: Server) -> None:
+    server.status, server.answer = 400, {"error": {"message": "maximum context length is 10 tokens"}}
+    ended = distill(server.url, tmp_path)
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("distill: 3 tasks · 21 trajectories · 21 truncated\n")
+
+
+def test_a_missing_key_is_named_before_anything_runs(tmp_path: Path) -> None:
+    words = ["teacher=openai", "teacher.model=m1", "teacher.base_url=https://host.invalid/v1"]
+    ended = orchard("echo", "distill", *words, "teacher.api_key_env=NO_SUCH_KEY", cwd=tmp_path)
+    error = "no key for the teacher: the environment variable NO_SUCH_KEY is not set"
+    refused(ended, 2, error, "export NO_SUCH_KEY=… or name another variable with teacher.api_key_env")
