@@ -34,6 +34,7 @@ SMALL = [
     "rl.group.stride=4",
     "rl.oversample=2",
     "eval.temperatures=[1.0]",
+    "eval.attempts=12",
     "env.concurrency=4",
 ]
 # What is there once the stage is in the middle of its work.
@@ -82,6 +83,7 @@ def stop(stage: str, root: Path, cwd: Path, sent: signal.Signals) -> tuple[subpr
     return process, err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
 @pytest.mark.parametrize("stage", list(BEGUN))
 def test_a_stopped_stage_goes_on_and_leaves_nothing_running(

@@ -65,7 +65,11 @@ def run(context: Context) -> Summary:
             )
             groups, account = _learn_from(found, context)
             _store(context, step, found)
-            record: dict[str, Any] = {"step": step + 1, "tried": found.tried, "outcomes": dict(found.counts)}
+            record: dict[str, Any] = {
+                "step": step + 1,
+                "tried": found.tried,
+                "outcomes": {str(k): n for k, n in found.counts.items()},
+            }
             record |= msgspec.to_builtins(telemetry(found.verdicts.values()), str_keys=True)
             record["account"] = account.record()
             if groups:
@@ -75,7 +79,8 @@ def run(context: Context) -> Summary:
                     )
                 )
                 policy.update(model, step + 1)
-            records.append(record)
+            # plain values only: the saved state is read back without running code
+            records.append(msgspec.to_builtins(record, str_keys=True))
             state.save(
                 folder / ".state" / "trainer.pt", model, optim, step=step + 1, key=key, extra={"records": records}
             )

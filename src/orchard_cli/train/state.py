@@ -57,7 +57,9 @@ def load(path: Path, model: nn.Module, optim: Optim, *, key: str) -> TrainerStat
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
-        raise DataError(f"{path} cannot be read: {error}", hint="delete it to train from the start") from error
+        raise DataError(
+            f"{path} cannot be read: {str(error).partition('. ')[0]}", hint="delete it to train from the start"
+        ) from error
     if state.get("key") != key:
         raise DataError(
             f"{path} belongs to a training run with other data, settings or model",
