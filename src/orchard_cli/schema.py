@@ -149,7 +149,7 @@ class Distill:
 
     attempts: int = 1
     """Attempts at each task."""
-    limit: int = 1050
+    limit: int = 850
     """Only the first so many training tasks, the rest is held back for rl; 0: all, for both."""
     max_infra_rate: float = 0.2
     """Stop the run when more than this share of attempts ended in an infrastructure or verifier error."""
@@ -189,7 +189,7 @@ class Sft:
 
     unresolved: str = "rise"
     """rise: only rising segments; none: leave out; full: all of it (for comparison)."""
-    tokens: int = 380_000
+    tokens: int = 300_000
     """Training budget in tokens, observations included."""
     batch_tokens: int = 2048
     """Tokens of one optimiser step."""
@@ -218,9 +218,9 @@ class Sft:
 class Group:
     """Balanced Adaptive Rollout: how attempts at one task are gathered (paper Alg. 1)."""
 
-    size: int = 8
+    size: int = 4
     """Attempts that the optimiser sees (N)."""
-    max: int = 16
+    max: int = 8
     """Budget of attempts (N_max)."""
     stride: int = 4
     """Attempts of one wave (s); less than max, so that stopping early is real."""
@@ -242,9 +242,9 @@ class Group:
 class Rl:
     """Sample balanced groups and update the policy."""
 
-    steps: int = 5
+    steps: int = 10
     """Updates."""
-    prompts: int = 8
+    prompts: int = 12
     """Kept groups of one update."""
     group: Group = field(default_factory=Group)
     baseline: str = "all_sampled"

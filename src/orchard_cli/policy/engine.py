@@ -73,6 +73,9 @@ class Engine:
             self._closed = True
             self._wake.notify()
         self._thread.join()
+        if not self.alone:  # whoever still holds the policy does not hold its memory
+            self._prefixes.clear()
+            self._slots.drop()
 
     def _work(self) -> None:
         import torch

@@ -37,7 +37,7 @@ class HfPolicy:
         dtype: torch.dtype | None = None,
         device: str | torch.device | None = None,
         max_batch: int = 32,
-        memory: int = 1 << 30,
+        memory: int = 1 << 28,
         copies: bool = True,
     ):
         self.name = name
