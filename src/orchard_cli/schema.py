@@ -218,9 +218,9 @@ class Sft:
 class Group:
     """Balanced Adaptive Rollout: how attempts at one task are gathered (paper Alg. 1)."""
 
-    size: int = 4
+    size: int = 8
     """Attempts that the optimiser sees (N)."""
-    max: int = 8
+    max: int = 16
     """Budget of attempts (N_max)."""
     stride: int = 4
     """Attempts of one wave (s); less than max, so that stopping early is real."""
@@ -242,7 +242,7 @@ class Group:
 class Rl:
     """Sample balanced groups and update the policy."""
 
-    steps: int = 10
+    steps: int = 4
     """Updates."""
     prompts: int = 12
     """Kept groups of one update."""
@@ -265,7 +265,7 @@ class Rl:
     """auto, muon or adamw, as in sft."""
     lr: float = 0.0
     """Rate of AdamW; 0: `model.rl_lr`."""
-    muon_lr: float = 4e-3
+    muon_lr: float = 3e-3
     """Rate of Muon."""
     grad_clip: float = 1.0
     """Largest gradient norm."""

@@ -7,7 +7,7 @@ from orchard_cli.train.sft import train_sft
 
 from .made import examples, flat, model
 
-CFG = Sft(tokens=600, batch_tokens=60)
+CFG = Sft(tokens=600, batch_tokens=60, optimizer="muon", lr=2e-3, muon_lr=2e-2)
 
 
 class Killed(Exception):
@@ -27,7 +27,7 @@ def train(where=None, *, kill_at=0, cfg=CFG, seed=0, data=None, **options):
 
 
 def test_the_loss_falls_and_every_step_is_reported_with_its_tokens():
-    _, result, reports = train(cfg=Sft(tokens=6000, batch_tokens=60))
+    _, result, reports = train(cfg=Sft(tokens=6000, batch_tokens=60, optimizer="muon", lr=2e-3, muon_lr=2e-2))
     assert sum(result.losses[-5:]) < 0.8 * sum(result.losses[:5])
     assert [r.step for r in reports] == list(range(1, result.steps + 1))
     assert sum(r.tokens for r in reports) == result.tokens == reports[-1].tokens_done >= 6000

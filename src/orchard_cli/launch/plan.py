@@ -40,7 +40,9 @@ def plan_stage(domain: str, stage: str, words: Sequence[str], *, json: bool) -> 
         console.data({"stages": [e.__dict__ for e in plan], "seconds": round(total)})
         return
     rows = [[e.stage, f"{e.tasks:,}", f"{e.attempts:,}", f"{e.tokens:,}", _clock(e.seconds), e.note] for e in plan]
-    rows.append(["all", "", f"{sum(e.attempts for e in plan):,}", f"{sum(e.tokens for e in plan):,}", _clock(total), ""])
+    rows.append(
+        ["all", "", f"{sum(e.attempts for e in plan):,}", f"{sum(e.tokens for e in plan):,}", _clock(total), ""]
+    )
     console.table(f"plan of {run.root}", ("stage", "tasks", "attempts ≤", "tokens ≤", "time ~", ""), rows)
 
 
@@ -75,7 +77,9 @@ def _credit(context: Context) -> Estimate:
     unresolved = len(context.distill_tasks()) * config.distill.attempts * config.teacher.error_rate
     judged = int(min(unresolved, config.credit.limit or unresolved))
     if config.credit.kind == "teacher":
-        return Estimate("credit", judged, judged, judged * 512, judged / context.concurrency * 5.0, "one judgement each")
+        return Estimate(
+            "credit", judged, judged, judged * 512, judged / context.concurrency * 5.0, "one judgement each"
+        )
     attempts = judged * config.credit.anchors * config.credit.samples
     return Estimate("credit", judged, attempts, 0, attempts / ATTEMPTS_PER_S, "forked and finished, if half fail")
 
