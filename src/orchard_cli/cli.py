@@ -48,6 +48,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     # tensor threads that spin while they wait stand in the way of sandboxes on the same cores
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # every batch shape keeps a compiled kernel; the usual thousand of them are gigabytes
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without UTF-8 is no reason to fail
             stream.reconfigure(errors="backslashreplace")

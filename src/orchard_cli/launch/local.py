@@ -1,5 +1,7 @@
 """Runs stages on this machine: compose, take the run's folder, skip what is unchanged, run the rest in order."""
 
+import ctypes
+import gc
 import importlib
 import time
 from collections.abc import Sequence
@@ -65,6 +67,7 @@ def _run_stage(name: str, context: Context, run: RunDir, console: Console, *, fr
         with suppress(OSError):  # where the disk is full, that is the news
             run.event(name, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error=str(error))
         raise
+    _give_back_memory()
     summary["wall_s"] = round(time.monotonic() - started, 1)
     run.finish(name, context.config, summary)
     console.note(f"{name}: {summary['line']} · {summary['wall_s']:.0f} s → {run.root / name}")
@@ -94,3 +97,10 @@ def look(domain: str, verb: str, words: Sequence[str], *, json: bool = False) ->
     else:
         _show(verb, found, console)
     return bool(found["ok"])
+
+
+def _give_back_memory() -> None:
+    """A stage's models are gone; let the system have their pages before the next stage asks for its own."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # only the GNU C library knows how
+        ctypes.CDLL(None).malloc_trim(0)
