@@ -95,7 +95,7 @@ def _wheel(name: str, folder: Path) -> str:
     return f"{name}=={found.version}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     folder = tmp_path_factory.mktemp("index")
     wheels = [_wheel(name, folder) for name in ("pytest", "iniconfig", "packaging", "pluggy", "pygments")]

@@ -99,7 +99,7 @@ def attempt(
 
 
 def loop(format: str = "fence") -> MiniLoop:
-    return MiniLoop(schema.Harness(format=format), PROMPTS)
+    return MiniLoop(schema.Harness(format=format, max_steps=8), PROMPTS)
 
 
 def fresh(task: Task, place: Path) -> Folder:
