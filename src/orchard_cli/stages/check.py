@@ -14,6 +14,7 @@ from ..trajectory import Trajectory
 from .context import Context, Summary
 
 SAMPLING = Sampling(temperature=0.0)
+ORACLE_STEPS = 50  # large patches are written in several commands
 
 
 def run(context: Context) -> Summary:
@@ -21,6 +22,8 @@ def run(context: Context) -> Summary:
     tasks = [t for split in ("train", "eval") for t in context.tasks(split)]
     if not tasks:
         raise RunError("there are no tasks to check", hint=f"`orchard {context.name} tasks` lists what there is")
+    # a policy's step limit says nothing about a task; the domain was built with this very object
+    context.config.harness.max_steps = max(context.config.harness.max_steps, ORACLE_STEPS)
     problems = [str(p) for p in getattr(context.domain, "problems", ())]
     for problem in problems:
         context.report.note(f"warning: {problem}")
