@@ -9,10 +9,10 @@ from ..runs.rundir import RunDir
 from ..stages.context import Context
 from .local import STAGES, make_context
 
-# Rates seen on two idle cores with the defaults, used until the run itself has better ones; see bench/README.md.
-ATTEMPTS_PER_S = 16.0
-SFT_TOKENS_PER_S = 9000.0
-CHARS_PER_TOKEN = 3.5
+# Guesses for the defaults on two cores, as `orchard runs show` gave them, until the run itself has better ones.
+ATTEMPTS_PER_S = 15.0  # by a script
+SAMPLED_PER_S = 6.0  # attempts by the tiny policy
+SFT_TOKENS_PER_S = 5000.0
 TURNS = 4  # of a typical small attempt; each turn re-reads what came before
 
 
@@ -93,7 +93,7 @@ def _rl(context: Context) -> Estimate:
     rl = context.config.rl
     attempts = rl.steps * rl.prompts * rl.group.max * rl.oversample
     tokens = attempts * _reply_tokens(context)
-    return Estimate("rl", rl.prompts * rl.steps, attempts, tokens, attempts / rl.oversample / ATTEMPTS_PER_S)
+    return Estimate("rl", rl.prompts * rl.steps, attempts, tokens, attempts / rl.oversample / SAMPLED_PER_S)
 
 
 def _eval(context: Context) -> Estimate:
@@ -101,7 +101,7 @@ def _eval(context: Context) -> Estimate:
     each = sum(1 if t == 0 else config.attempts for t in config.temperatures)
     policies = 3 if config.policy == "all" else 1
     attempts = tasks * each * policies
-    return Estimate("eval", tasks, attempts, attempts * _reply_tokens(context), attempts / ATTEMPTS_PER_S)
+    return Estimate("eval", tasks, attempts, attempts * _reply_tokens(context), attempts / SAMPLED_PER_S)
 
 
 _ESTIMATES = {"distill": _distill, "credit": _credit, "sft": _sft, "rl": _rl, "eval": _eval}

@@ -39,10 +39,10 @@ def run(context: Context) -> Summary:
             results[job.task.id][job.policy.name] = trajectory
             tracker.update(counts=tally(t for both in results.values() for t in both.values()))
     bad = {id: why for id, both in results.items() if (why := _wrong(both))}
-    context_line = f"{len(tasks) - len(bad)} of {len(tasks)} tasks: oracle 1, nothing 0"
+    line = f"{len(tasks) - len(bad)} of {len(tasks)} tasks: oracle 1, nothing 0"
     return {
         "ok": not bad and not problems,
-        "line": context_line,
+        "line": line,
         "tables": [_table(tasks, bad), *([_failures(bad)] if bad else [])],
         "failures": bad,
         "problems": problems,
