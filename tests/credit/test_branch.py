@@ -1,4 +1,4 @@
-from orchard_cli.credit.branch import before, draw_seed, measure, spread
+from orchard_cli.credit.branch import before, measure, spread
 from orchard_cli.policy.policy import Sampling
 from orchard_cli.policy.scripted import ScriptedPolicy
 from orchard_cli.trajectory import Message
@@ -87,5 +87,5 @@ def test_the_prefix_ends_right_before_the_reply_of_its_step():
 
 
 def test_draws_differ_by_place_and_are_the_same_again():
-    drawn = {draw_seed(s, t, a, k) for s in (0, 1) for t in "ab" for a in (0, 1) for k in (0, 1)}
-    assert len(drawn) == 16 and draw_seed(0, "a", 0, 0) in drawn
+    drawn = {derive_seed(s, t, a, k) for s in (0, 1) for t in "ab" for a in (0, 1) for k in (0, 1)}
+    assert len(drawn) == 16 and derive_seed(0, "a", 0, 0) in drawn

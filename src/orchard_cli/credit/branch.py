@@ -5,8 +5,6 @@ changed its files. V(s_t) is the solved share of the finishes that start in the 
 in an infrastructure or verifier error leave the count, and are counted as such.
 """
 
-import hashlib
-import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,6 +16,7 @@ from ..errors import AttemptError, Fault, GradeError, HarnessError, SandboxError
 from ..harness.harness import Transcript
 from ..outcome import Outcome, wilson
 from ..policy.policy import Policy, Sampling
+from ..rollout import derive_seed
 from ..task import Task
 from ..trajectory import Trajectory, Usage
 from .record import Finding
@@ -65,7 +64,7 @@ def measure(
             forks = []
         finish = _Finish(task, domain, env, policy, sampling, tally)
         for step, sandbox in forks:
-            drawn = [draw_seed(seed, trajectory.id, step, sample) for sample in range(samples)]
+            drawn = [derive_seed(seed, trajectory.id, step, sample) for sample in range(samples)]
             solved = finish.each(sandbox, before(trajectory, step), drawn)
             if solved:
                 low, high = wilson(sum(solved), len(solved))
@@ -89,12 +88,6 @@ def spread(candidates: list[int], most: int) -> list[int]:
     if most <= 1:
         return candidates[:most]
     return [candidates[round(i * (len(candidates) - 1) / (most - 1))] for i in range(most)]
-
-
-def draw_seed(seed: int, trajectory: str, step: int, sample: int) -> int:
-    """A 31-bit seed that depends on nothing but its arguments, so that any order of work gives the same draws."""
-    digest = hashlib.sha256(f"{seed}/{trajectory}/{step}/{sample}".encode()).digest()
-    return random.Random(digest).getrandbits(31)
 
 
 def _replay(
