@@ -1,6 +1,7 @@
 from orchard_cli.credit.branch import before, measure, spread
 from orchard_cli.policy.policy import Sampling
 from orchard_cli.policy.scripted import ScriptedPolicy
+from orchard_cli.rollout import derive_seed
 from orchard_cli.trajectory import Message
 
 from .toy import TASK, MemoryEnv, Toy, adds_until, attempt
