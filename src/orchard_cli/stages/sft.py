@@ -31,7 +31,7 @@ def run(context: Context) -> Summary:
     config, folder = context.config, context.folder("sft")
     source = context.need(context.folder("distill") / "trajectories.jsonl.zst", "trajectories", "distill")
     weights.threads(config.model.threads)
-    model, tokenizer = base(context, read(source))
+    model, tokenizer = base(context, _in_order(source))
     examples, account = _examples(context, source, tokenizer)
     if not examples:
         raise RunError(f"nothing to learn from: {dict(account.left_out)}", hint="distill more, or check sft.unresolved")
@@ -95,13 +95,18 @@ def _examples(context: Context, source: Path, tokenizer: Any) -> tuple[list[Exam
         context.need(credits, "credit", "credit")
     rising = {c.trajectory: c.rising for c in load(credits)} if credits.exists() else {}
     return sft_examples(
-        read(source),
+        _in_order(source),
         rising,
         unresolved=config.sft.unresolved,
         max_length=config.sft.max_length,
         render=Chat(tokenizer).transcript,
         tools=FORMATS[config.harness.format].tools,
     )
+
+
+def _in_order(source: Path) -> list[Trajectory]:
+    """By task and attempt: attempts are stored as they end, and that order must not change what is learned."""
+    return sorted(read(source), key=lambda t: (t.task_id, t.attempt))
 
 
 def _last(losses: tuple[float, ...]) -> float:
