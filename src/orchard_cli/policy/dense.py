@@ -156,7 +156,8 @@ class DenseForward:
             k, v = self.slots.view(number, block.first, block.last, block.width)
             seen = scaled_dot_product_attention(q, k, v, attn_mask=block.mask)
             seen = seen.view(b, self.kv_heads, groups, t, self.dim).permute(0, 3, 1, 2, 4).reshape(b, t, -1)
-            if len(blocks) == 1 and b * t == len(out):
+            # a padded block may have as many places as there are tokens with their filling: it is not flat for that
+            if len(blocks) == 1 and block.real_BT is None and b * t == len(out):
                 return seen.reshape(b * t, -1)
             if block.real_BT is None:
                 out[block.index_BT] = seen
