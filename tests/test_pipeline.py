@@ -104,30 +104,35 @@ def orchard(*words: str, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def sandboxes() -> set[str]:
-    """Processes of sandboxes on this machine, by pid."""
-    found = subprocess.run(["pgrep", "-f", "bwrap .*--unshare"], capture_output=True, text=True, check=False)
-    return set(found.stdout.split())
+def descendants(root: int) -> set[int]:
+    """Processes that `root` started, and those that they started."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(pid): int(parent) for pid, parent in map(str.split, listed.splitlines())}
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {root}
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_run_goes_on_where_it_was_and_leaves_nothing_running(tmp_path: Path, sent: signal.Signals) -> None:
     words = ("echo", "distill", "distill.attempts=100", "env.concurrency=4")
-    before = sandboxes()
     process = orchard(*words, cwd=tmp_path)
     file = tmp_path / "runs" / "echo" / "demo" / "distill" / "trajectories.jsonl.zst"
     deadline = time.monotonic() + 60
     while process.poll() is None and not (file.exists() and file.stat().st_size > 20_000):
         time.sleep(0.05)
+    begun = descendants(process.pid)
+    assert begun
     os.kill(process.pid, sent)
     _, err = process.communicate(timeout=60)
     if sent != signal.SIGKILL:
         assert process.returncode == 130
         assert "error: interrupted" in err and "hint: the same command goes on where it stopped" in err
         assert "Traceback" not in err
-    while sandboxes() - before and time.monotonic() < deadline:
+    while (left := {pid for pid in begun if Path(f"/proc/{pid}").exists()}) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not sandboxes() - before
+    assert not left
     kept = len(list(read(file, torn=lambda _: None)))
     assert 0 < kept < 300
     again = orchard(*words, cwd=tmp_path)
