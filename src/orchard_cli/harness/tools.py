@@ -1,6 +1,7 @@
 """The toolset protocol: what an agent can do in one attempt, when it is more than a shell.
 
-A browser, a set of services, an MCP server: each is a `Toolset`, bound to one sandbox. `ReactLoop` lets a policy use it.
+A browser, a set of services, an MCP server: each is a `Toolset`, bound to one sandbox; `ReactLoop`
+lets a policy use it.
 """
 
 from dataclasses import dataclass
