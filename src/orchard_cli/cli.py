@@ -66,15 +66,19 @@ def main() -> None:
 
 def _run() -> int:
     """The exit code. Raises `OrchardError` also for a wrong command line and for what the disk refuses."""
+    again = Interrupted("interrupted", hint="give the same command again")
     try:
-        return app(prog_name="orchard", standalone_mode=False) or 0
+        code = app(prog_name="orchard", standalone_mode=False) or 0
+        if code == again.exit_code:  # how one version of the command-line library passes Ctrl-C on; others abort
+            raise again
+        return code
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
             return 2
         raise _usage(error) from None
     except typer.Abort:
-        raise Interrupted("interrupted", hint="give the same command again") from None
+        raise again from None
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     except OSError as error:

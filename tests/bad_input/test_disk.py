@@ -10,6 +10,7 @@ import pytest
 from orchard_cli.errors import RunError
 from orchard_cli.launch.local import launch
 from orchard_cli.trajectory.reading import read
+from orchard_cli.trajectory.verify import verify
 
 from .cli import orchard, refused
 
@@ -25,6 +26,14 @@ SMALL = [
     "model.vocab=300",
     "model.threads=1",
     "sft.tokens=5000",
+]
+RL = [
+    "rl.steps=2",
+    "rl.prompts=2",
+    "rl.group.size=4",
+    "rl.group.max=8",
+    "rl.oversample=2",
+    "eval.attempts=4",
 ]
 
 
@@ -77,6 +86,33 @@ def test_a_disk_that_fills_up_while_a_checkpoint_is_written_leaves_none(disk: Pa
     ended = orchard("echo", "sft", "out=disk", *SMALL, cwd=disk.parent)
     assert ended.code == 0, ended.err
     assert "Writing model shards" not in ended.err
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_in_rl_or_eval_is_named_and_they_go_on(disk: Path) -> None:
+    words = [*SMALL, "out=disk", "harness.max_steps=3", "harness.max_tokens=32", *RL]
+    grow(disk, "8m")
+    for stage in ("distill", "sft"):
+        assert orchard("echo", stage, *words, cwd=disk.parent).code == 0
+    for stage in ("rl", "eval"):
+        filler = fill(disk, leave=4096)
+        ended = orchard("echo", stage, *words, cwd=disk.parent)
+        assert ended.err.endswith(f"cannot be written: No space left on device\n\nhint: {SPACE}\n"), ended.err
+        assert (ended.code, "Traceback" in ended.err) == (1, False)
+        assert not list(disk.rglob("*.part")) and not (disk / "echo" / "demo" / stage / "done.json").exists()
+        filler.unlink()
+        ended = orchard("echo", stage, *words, cwd=disk.parent)
+        assert ended.code == 0, ended.err
+    for file in disk.rglob("*.jsonl.zst"):
+        assert verify(file).ok, file
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """A file that takes all but `leave` bytes."""
+    free = os.statvfs(disk)
+    file = disk / "filler"
+    file.write_bytes(bytes(max(0, free.f_bavail * free.f_frsize - leave)))
+    return file
 
 
 @pytest.mark.parametrize(("out", "why"), [("file/x", "Not a directory"), ("/proc/nope", "No such file or directory")])

@@ -109,3 +109,37 @@ def test_a_stopped_stage_goes_on_and_leaves_nothing_running(
         assert fingerprint(root / "sft" / "checkpoint") == fingerprint(
             made / "runs" / "echo" / "demo" / "sft" / "checkpoint"
         )
+
+
+def test_a_second_interrupt_ends_at_once_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    words = ("echo", "distill", "distill.attempts=200", "env.concurrency=4")
+    process = start(*words, cwd=tmp_path)
+    file = tmp_path / "runs" / "echo" / "demo" / "distill" / "trajectories.jsonl.zst"
+    deadline = time.monotonic() + 60
+    while not (file.exists() and file.stat().st_size > 5000) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err and "error: interrupted" in err
+    while sandboxes(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not sandboxes(process.pid)
+    again = orchard("echo", "distill", *words[2:], cwd=tmp_path)
+    assert again.code == 0, again.err
+    assert verify(file).ok
+
+
+@pytest.mark.parametrize("command", ["ls", "stats", "verify"])
+def test_interrupting_a_look_at_trajectories_is_clean(tmp_path: Path, command: str) -> None:
+    assert orchard("echo", "distill", "distill.attempts=4", cwd=tmp_path).code == 0
+    line = (tmp_path / "runs" / "echo" / "demo" / "distill" / "trajectories.jsonl.zst").read_bytes()
+    (tmp_path / "many.jsonl.zst").write_bytes(line * 4000)  # frames stand for themselves
+    process = start("traj", command, "many.jsonl.zst", cwd=tmp_path)
+    time.sleep(1.5)
+    assert process.poll() is None, "it was over before it was stopped"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, ""), err
+    assert err.startswith("error: interrupted\n") and "Traceback" not in err
