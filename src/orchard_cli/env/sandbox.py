@@ -4,6 +4,7 @@ Implemented by `env/local` (and later container, k8s, remote). Commands run at m
 failure raises `SandboxError`, whatever the command itself did is an `ExecResult`.
 """
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,6 +106,13 @@ class Sandbox(Protocol):
 
     def patch(self, diff: str) -> None:
         """Apply a unified diff at `workdir`; raises `SandboxError(code="patch_failed")` and changes nothing."""
+        ...
+
+    def connect(self, port: int, *, timeout_s: float = 5.0) -> socket.socket:
+        """A blocking TCP connection from outside to a loopback port inside; the caller closes it.
+
+        Raises `SandboxError(code="connect_refused")`, attributable `unknown`, when nothing listens.
+        """
         ...
 
     def fork(self) -> "Sandbox":

@@ -24,11 +24,13 @@ class Link:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
+        self._passage, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        argv = [sys.executable, "-I", "-S", "-E", "-c", BOOT, str(theirs.fileno()), str(os.getpid())]
+        argv = [sys.executable, "-I", "-S", "-E", "-c", BOOT, str(theirs.fileno())]
+        argv += [str(far_end.fileno()), str(os.getpid())]
         self.process = subprocess.Popen(
             [*argv, str(Path(__file__).parent)],
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), far_end.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=self._complaints,
             stderr=self._complaints,
@@ -38,6 +40,8 @@ class Link:
             env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "LD_BIND_NOW": "1"},
         )
         theirs.close()
+        far_end.close()
+        self._passed: dict[int, int] = {}  # number of a request -> descriptor that came for it
         self._socket = ours
         self._ids = itertools.count()
         self._sending = threading.Lock()
@@ -69,7 +73,17 @@ class Link:
                 self._waiting.pop(number, None)
         if "fault" in reply:
             raise fault(reply["fault"])
-        return reply, data
+        return {**reply, "number": number}, data
+
+    def passed(self, number: int) -> int:
+        """The descriptor that came with the reply to request `number`; the caller closes it."""
+        with self._lock:
+            while number not in self._passed:
+                tag, descriptors, _, _ = socket.recv_fds(self._passage, 8, 1, socket.MSG_CMSG_CLOEXEC)
+                if not descriptors:
+                    raise self._lost_error("none")
+                self._passed[int.from_bytes(tag, "big")] = descriptors[0]
+            return self._passed.pop(number)
 
     @property
     def lost(self) -> bool:
@@ -86,6 +100,9 @@ class Link:
             self.process.wait()
         self._reader.join(5)
         self._socket.close()
+        self._passage.close()
+        for descriptor in self._passed.values():
+            os.close(descriptor)
         self._complaints.close()
 
     def _read(self) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -93,6 +94,12 @@ class LocalSandbox:
                 effect="none",
                 retry="never",
             )
+
+    def connect(self, port: int, *, timeout_s: float = 5.0) -> socket.socket:
+        if not 0 < port < 65536:
+            raise _bad_argument(f"{port} is no port")
+        reply, _ = self._ask("connect", port=port, timeout_s=timeout_s)
+        return socket.socket(fileno=self._link.passed(reply["number"]))
 
     def fork(self) -> Sandbox:
         return self._fork(self._box)

@@ -18,9 +18,9 @@ from .wire import PIECE, Frames, pack
 class Server:
     """Owns the socket; what a request means is in `Requests`."""
 
-    def __init__(self, wire: socket.socket, driver: int):
+    def __init__(self, wire: socket.socket, passage: int, driver: int):
         self.loop = Loop()
-        self._requests = Requests(self.loop)
+        self._requests = Requests(self.loop, passage)
         self._wire, self._frames, self._outbox = wire, Frames(), bytearray()
         wire.setblocking(False)
         self.loop.watch(wire.fileno(), self._traffic)
@@ -79,13 +79,15 @@ class Server:
 
 
 def main() -> None:
-    """Arguments: the socket's descriptor and the driver's pid."""
+    """Arguments: descriptors of the socket for messages and of that for descriptors, the driver's pid."""
     # Handled rather than ignored: what we start gets the defaults back by `execve` alone.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, lambda number, frame: None)
     wire = socket.socket(fileno=int(sys.argv[1]))
     wire.set_inheritable(False)
-    server = Server(wire, int(sys.argv[2]))
+    passage = int(sys.argv[2])
+    os.set_inheritable(passage, False)
+    server = Server(wire, passage, int(sys.argv[3]))
     # Nothing may be imported from inside a sandbox; emptied here, since the lists cost a child ten times the time.
     sys.path[:], sys.meta_path[:] = [], []
     gc.freeze()  # a collection would touch, and so copy, what a forked child shares with us

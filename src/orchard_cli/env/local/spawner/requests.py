@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 
-from . import changes, files
+from . import changes, files, ports
 from .enter import Plan
 from .faults import Fault, Header, guarded
 from .job import Job
@@ -26,8 +26,8 @@ def _nothing() -> None:
 class Requests:
     """One method for each kind of request; each ends in one call of `reply(header, body)`."""
 
-    def __init__(self, loop: Loop):
-        self._loop = loop
+    def __init__(self, loop: Loop, passage: int = -1):
+        self._loop, self._passage = loop, passage
         self.places: Places | None = None
 
     def handle(self, header: Header, body: bytes, reply: Reply) -> None:
@@ -79,6 +79,10 @@ class Requests:
 
     def do_write(self, header: Header, body: bytes, reply: Reply) -> None:
         self._operate(header, reply, partial(files.write, header["path"], header["mode"]), body)
+
+    def do_connect(self, header: Header, body: bytes, reply: Reply) -> None:
+        call = partial(ports.connect, self._passage, header["id"], header["port"], header["timeout_s"])
+        self._operate(header, reply, call)
 
     def do_diff(self, header: Header, body: bytes, reply: Reply) -> None:
         place = self._all().find(header["box"])
