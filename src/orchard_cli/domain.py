@@ -49,3 +49,11 @@ class Domain(Protocol):
     def script(self, task: Task, *, seed: int, error_rate: float) -> Policy:
         """A scripted policy that solves the task through the harness; errs with the given rate, by the seed."""
         ...
+
+    def noop(self, task: Task) -> Policy:
+        """Submits at once, having done nothing: `check` wants it to score 0.
+
+        A domain may also offer `wrong(task) -> Sequence[Policy]`: plausible wrong ways, by distinct names, none of
+        which may solve the task.
+        """
+        ...

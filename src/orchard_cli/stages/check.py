@@ -1,36 +1,36 @@
-"""Proves a task set: through the same harness, sandbox and grader that measure a policy, the oracle must score 1
-and doing nothing must score 0. A task that fails either says nothing about a policy.
+"""Proves a task set: through the same harness, sandbox and grader that measure a policy, the oracle must score 1,
+doing nothing must score 0, and no wrong way that the domain knows may solve it. A task that fails one of these says
+nothing about a policy.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from ..errors import RunError
-from ..policy.policy import Sampling
-from ..policy.scripted import ScriptedPolicy
+from ..outcome import Outcome
+from ..policy.policy import Policy, Sampling
 from ..rollout import Job, attempt, run_jobs, tally
 from ..task import Task
 from ..trajectory import Trajectory
 from .context import Context, Summary
 
 SAMPLING = Sampling(temperature=0.0)
-ORACLE_STEPS = 50  # large patches are written in several commands
+ORACLE, NOTHING = "oracle", "nothing"
 
 
 def run(context: Context) -> Summary:
-    """Attempts each task twice: by the oracle script without errors, and by submitting at once."""
+    """Attempts each task by the oracle script without errors, by submitting at once, and by each wrong way."""
     tasks = [t for split in ("train", "eval") for t in context.tasks(split)]
     if not tasks:
         raise RunError("there are no tasks to check", hint=f"`orchard {context.name} tasks` lists what there is")
-    # a policy's step limit says nothing about a task; the domain was built with this very object
-    context.config.harness.max_steps = max(context.config.harness.max_steps, ORACLE_STEPS)
     problems = [str(p) for p in getattr(context.domain, "problems", ())]
     for problem in problems:
         context.report.note(f"warning: {problem}")
     results: dict[str, dict[str, Trajectory]] = {t.id: {} for t in tasks}
-    with closing(context.open_env()) as env, context.report.track("check", 2 * len(tasks)) as tracker:
+    jobs = list(_jobs(context, tasks))
+    with closing(context.open_env()) as env, context.report.track("check", len(jobs)) as tracker:
         found = run_jobs(
-            _jobs(context, tasks),
+            jobs,
             lambda job: attempt(job, context.domain, env),
             concurrency=context.concurrency,
             on_cancel=env.close,
@@ -50,31 +50,27 @@ def run(context: Context) -> Summary:
 
 
 def _jobs(context: Context, tasks: list[Task]) -> Iterator[Job]:
+    wrong_ways: Callable[[Task], Sequence[Policy]] = getattr(context.domain, "wrong", lambda _: ())
     for task in tasks:
-        oracle = context.domain.script(task, seed=0, error_rate=0.0)
-        oracle.name = "oracle"
-        yield Job(task, oracle, SAMPLING, "check", 0)
-        yield Job(task, _nothing(context), SAMPLING, "check", 1)
+        oracle, nothing = context.domain.script(task, seed=0, error_rate=0.0), context.domain.noop(task)
+        oracle.name, nothing.name = ORACLE, NOTHING
+        for number, policy in enumerate((oracle, nothing, *wrong_ways(task))):
+            yield Job(task, policy, SAMPLING, "check", number)
 
 
-def _nothing(context: Context) -> ScriptedPolicy:
-    from ..harness.formats import FORMATS
-    from ..harness.loop import SENTINELS
-
-    say = FORMATS[context.config.harness.format].encode
-    return ScriptedPolicy.replies("nothing", [say(f"echo {SENTINELS[0]}")])
-
-
-def _wrong(both: dict[str, Trajectory]) -> str:
+def _wrong(made: Mapping[str, Trajectory]) -> str:
     """What is wrong with a task, or empty."""
-    oracle, nothing = both["oracle"], both["nothing"]
-    for who in (oracle, nothing):
+    for who in made.values():
         if who.fault:
             return f"{who.policy}: {who.outcome}: {who.fault.message}"
+    oracle, nothing = made[ORACLE], made[NOTHING]
     if oracle.reward != 1.0:
         return f"the oracle scores {oracle.reward} ({oracle.stop}; {oracle.grade})"
     if nothing.reward != 0.0:
         return f"doing nothing scores {nothing.reward}"
+    for name in made.keys() - {ORACLE, NOTHING}:
+        if made[name].outcome is Outcome.SOLVED:
+            return f"a wrong way, {name}, solves it ({made[name].grade})"
     return ""
 
 

@@ -48,3 +48,6 @@ class Domain:
         say = FORMATS[self.settings.format].encode
         word = task.hidden["word"] if seed % 100 >= 100 * error_rate else "wrong"
         return ScriptedPolicy.replies("script", [say(f"echo {word} > answer.txt"), say(f"echo {SENTINELS[0]}")])
+
+    def noop(self, task: Task) -> ScriptedPolicy:
+        return ScriptedPolicy.replies("noop", [FORMATS[self.settings.format].encode(f"echo {SENTINELS[0]}")])
