@@ -68,6 +68,7 @@ def attempt(job: Job, domain: Domain, env: Env) -> Trajectory:
         attempt=job.number,
         seed=job.sampling.seed,
         ledgers=transcript.ledgers,
+        tools=transcript.tools,
         reward=grade.reward if outcome.counts else None,
         artifact=artifact,
         grade=dict(grade.details),

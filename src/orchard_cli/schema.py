@@ -97,9 +97,9 @@ class Harness:
     """The loop between policy and sandbox."""
 
     kind: str = "mini"
-    """mini: one bash tool, one action a turn."""
+    """mini: one bash tool, one action a turn; react: the tools of the domain, several calls a turn."""
     format: str = "fence"
-    """fence: a fenced command in the text; tool: native tool calls."""
+    """fence: a fenced command in the text (mini); calls: a line of text for each call (react); tool: native calls."""
     prompt: str = "compact"
     """Which prompt files the domain uses: compact (small models) or full."""
     max_steps: int = 6
@@ -116,6 +116,8 @@ class Harness:
     """Longer output is cut to its first and last halves."""
     format_errors: int = 3
     """Unparsable replies in a row that end the attempt."""
+    images: int = only(3, "react")
+    """Newest images that an endpoint is sent; older ones leave the prompt, never the record (react)."""
 
 
 @dataclass

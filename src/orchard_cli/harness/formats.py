@@ -5,9 +5,14 @@ the policy is told about.
 """
 
 import re
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
 
+from .. import schema
+from ..errors import ConfigError
 from ..trajectory import Message, ToolCall
+
+F = TypeVar("F")
 
 FENCE = re.compile(r"```(?:mswea_bash_command|bash)[ \t]*\n(.*?)\n?```", re.DOTALL)
 BASH_TOOL = {
@@ -102,3 +107,15 @@ class Tool:
 
 
 FORMATS: dict[str, Format] = {"fence": Fence(), "tool": Tool()}
+
+
+def chosen(config: schema.Harness, kind: str, formats: Mapping[str, F]) -> F:
+    """The format that `harness.format` names, of those that the loop called `kind` speaks. Raises `ConfigError`."""
+    if config.kind != kind:
+        raise ConfigError(f"harness.kind is `{config.kind}`; these tasks need `{kind}`", hint=f"harness={kind}")
+    if config.format not in formats:
+        raise ConfigError(
+            f"harness.format is `{config.format}`, which harness.kind={kind} does not speak",
+            hint=f"harness.format is {' or '.join(formats)}",
+        )
+    return formats[config.format]

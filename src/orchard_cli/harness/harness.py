@@ -1,7 +1,7 @@
 """The harness protocol: (task, sandbox, policy) → what happened."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..env.sandbox import Sandbox
 from ..errors import Fault
@@ -20,10 +20,18 @@ class Transcript:
     usage: Usage
     stop: str  # submitted | step_limit | time_limit | token_limit | format_errors | error | cancelled
     fault: Fault | None = None  # set if and only if stop is `error`
+    tools: tuple[dict[str, Any], ...] = ()  # native tools that the policy was offered, as chat endpoints take them
 
 
 class Harness(Protocol):
+    """How a policy attempts a task.
+
+    `forkable`: an attempt can go on in a fork of its sandbox. Then all that it did lies in files (a fork copies no
+    processes), and each `Step.action` is a shell command that does the same again.
+    """
+
     name: str
+    forkable: bool
 
     def run(
         self,

@@ -1,4 +1,4 @@
-"""The words that a harness says: four jinja2 files in a domain's prompt folder."""
+"""The words that a harness says: jinja2 files in a domain's prompt folder."""
 
 from functools import cache
 from pathlib import Path
@@ -13,13 +13,16 @@ NAMES = ("system", "instance", "observation", "format_error")
 
 
 class Prompts:
-    """`system` and `instance` see `task`; `observation` sees the result of a command; `format_error` sees `error`."""
+    """`system` and `instance` see `task`; `observation` sees the result of a command; `format_error` sees `error`.
 
-    def __init__(self, folder: Path):
-        self._templates = _load(folder)
+    `system` also sees `tools`: a line for each tool, or empty where the policy is not told of them in words.
+    """
 
-    def system(self, task: Task) -> str:
-        return self._templates["system"].render(task=task)
+    def __init__(self, folder: Path, names: tuple[str, ...] = NAMES):
+        self._templates = _load(folder, names)
+
+    def system(self, task: Task, tools: str = "") -> str:
+        return self._templates["system"].render(task=task, tools=tools)
 
     def instance(self, task: Task) -> str:
         return self._templates["instance"].render(task=task)
@@ -43,10 +46,10 @@ class Prompts:
 
 
 @cache
-def _load(folder: Path) -> dict[str, jinja2.Template]:
+def _load(folder: Path, names: tuple[str, ...]) -> dict[str, jinja2.Template]:
     loader = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - plain text
     templates = {}
-    for name in NAMES:
+    for name in names:
         path = folder / f"{name}.md"
         if not path.is_file():
             have = ", ".join(sorted(p.name for p in folder.parent.iterdir() if p.is_dir()))

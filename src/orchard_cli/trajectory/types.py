@@ -40,6 +40,7 @@ class Message(Record, frozen=True):
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    images: tuple[str, ...] = ()  # sha256 hex of pictures in the run's blob store (`Blobs`); they follow the text
 
 
 class Usage(Record, frozen=True):
@@ -91,17 +92,18 @@ class Executed(Record, frozen=True):
     """What the environment did with one action."""
 
     exit_code: int | None
-    reason: str = "exited"  # exited | signaled | timeout | oom | …
+    reason: str = "exited"  # exited | signaled | timeout | oom | …; of tool calls the first code that is not `ok`
     wall_s: float = 0.0
     output_bytes: int = 0
     truncated_bytes: int = 0
+    codes: tuple[str, ...] = ()  # how each tool call ended, in order; empty for a command
 
 
 class Step(Record, frozen=True):
     """One turn: the assistant message `reply`, what it asked for, and the observation that came back."""
 
     reply: int  # index into messages
-    action: str = ""  # the command as executed; empty if none could be parsed
+    action: str = ""  # the command, or the tool calls a line each, as executed; empty if none could be parsed
     observation: int = -1  # index into messages; -1 if the attempt ended here
     executed: Executed | None = None
     span: tuple[int, int] | None = None  # [start, end) of the sampled tokens in ledgers[0]
@@ -128,6 +130,7 @@ class Trajectory(Record, frozen=True):
     attempt: int = 0
     seed: int = 0
     ledgers: tuple[Ledger, ...] = ()
+    tools: tuple[dict[str, Any], ...] = ()  # native tools that the policy was offered
     reward: float | None = None  # None where the outcome does not count
     artifact: str = ""  # what was graded, e.g. the diff
     grade: dict[str, Any] = {}
