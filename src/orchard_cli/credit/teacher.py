@@ -53,7 +53,8 @@ def prompt(trajectory: Trajectory, task: Task, *, observation_chars: int = 2000)
     template = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True)
     steps = []
     for step in trajectory.steps:
-        seen = trajectory.messages[step.observation].content if step.observation >= 0 else ""
+        shown = trajectory.messages[step.reply + 1 : step.observation + 1]  # a turn may have several
+        seen = "\n".join(message.content for message in shown)
         steps.append(
             {
                 "thought": _thought(trajectory.messages[step.reply], step.action),

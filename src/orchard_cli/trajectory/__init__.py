@@ -1,5 +1,6 @@
 """The trajectory record: its types, its store, and what can be derived from it."""
 
+from .blobs import Blobs
 from .reading import Key, find, keys, read
 from .scan import Problem
 from .store import Store, Tail
@@ -18,6 +19,7 @@ from .types import (
 
 __all__ = [
     "SCHEMA",
+    "Blobs",
     "Executed",
     "Key",
     "Ledger",

@@ -103,6 +103,7 @@ def _text(message: Message) -> str:
     for call in message.tool_calls:
         arguments = "\n".join(f"  {name}: {value}" for name, value in call.arguments.items())
         parts.append(f"→ {call.name} ({call.id})\n{arguments}")
+    parts += [f"[image {sha[:12]}]" for sha in message.images]
     return "\n".join(parts)
 
 
@@ -117,6 +118,8 @@ def _executed(step: Step) -> str:
         return ""
     done = step.executed
     how = f"exit {done.exit_code}" if done.reason == "exited" else _word(done.reason)
+    if done.codes:
+        how = ", ".join(map(_word, done.codes))
     cut = f" · {done.truncated_bytes} of {done.output_bytes} bytes cut" if done.truncated_bytes else ""
     return f" · {how} · {done.wall_s:.2f} s{cut}"
 
