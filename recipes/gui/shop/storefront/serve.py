@@ -5,64 +5,14 @@ import sys
 from argparse import ArgumentParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from socketserver import TCPServer
+from urllib.parse import parse_qsl
 
 from .app import Shop
 from .shopper import Shopper
 
 MOST_BYTES = 65_536  # of a form
 TOKEN = "X-Shop-Token"
-
-
-def exchange(shop: Shop) -> type[BaseHTTPRequestHandler]:
-    """What answers the requests of one connection to `shop`."""
-
-    class Exchange(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-        timeout = 300
-
-        def do_GET(self) -> None:
-            where = urlsplit(self.path)
-            if where.path == "/__state" and shop.trusted(self.headers[TOKEN]):
-                return self._send(200, shop.state(), "application/json")
-            return self._page(*shop.get(where.path, words(where.query)))
-
-        def do_POST(self) -> None:
-            length = self.headers["Content-Length"] or "0"
-            if not length.isdigit() or int(length) > MOST_BYTES:
-                self.close_connection = True
-                return self._send(413, b"too much", "text/plain")
-            body = self.rfile.read(int(length))
-            where = urlsplit(self.path)
-            if where.path == "/__reset" and shop.trusted(self.headers[TOKEN]):
-                return self._send(200, shop.reset(body), "application/json")
-            return self._page(*shop.post(where.path, words(body.decode("utf-8", "replace"))))
-
-        def _page(self, status: int, text: str) -> None:
-            if status == 303:
-                return self._send(303, b"", "text/html", text)
-            return self._send(status, text.encode("utf-8", "replace"), "text/html; charset=utf-8")
-
-        def _send(self, status: int, body: bytes, kind: str, where: str = "") -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            if where:
-                self.send_header("Location", where)
-            if self.close_connection:
-                self.send_header("Connection", "close")
-            self._headers_buffer.append(b"\r\n" + body)  # one packet: headers and body
-            self.flush_headers()
-
-        def version_string(self) -> str:
-            return "shop"
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    return Exchange
 
 
 def words(text: str) -> dict[str, str]:
@@ -73,9 +23,71 @@ def words(text: str) -> dict[str, str]:
         return {}
 
 
+class Exchange(BaseHTTPRequestHandler):
+    """Answers the requests of one connection."""
+
+    server: "Server"
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout = 300  # seconds that a silent connection is kept
+
+    @property
+    def shop(self) -> Shop:
+        return self.server.shop
+
+    def do_GET(self) -> None:
+        path, _, query = self.path.partition("?")
+        if path == "/__state" and self.shop.trusted(self.headers[TOKEN]):
+            return self._send(200, self.shop.state(), "application/json")
+        return self._page(*self.shop.get(path, words(query)))
+
+    def do_POST(self) -> None:
+        length = self.headers["Content-Length"] or "0"
+        if not (length.isascii() and length.isdigit()) or int(length) > MOST_BYTES:
+            self.close_connection = True
+            return self._send(413, b"too much", "text/plain")
+        body = self.rfile.read(int(length))
+        path = self.path.partition("?")[0]
+        if path == "/__reset" and self.shop.trusted(self.headers[TOKEN]):
+            return self._send(200, self.shop.reset(body), "application/json")
+        return self._page(*self.shop.post(path, words(body.decode("utf-8", "replace"))))
+
+    def _page(self, status: int, text: str) -> None:
+        if status == 303:
+            return self._send(303, b"", "text/html", text)
+        return self._send(status, text.encode("utf-8", "replace"), "text/html; charset=utf-8")
+
+    def _send(self, status: int, body: bytes, kind: str, where: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        if where:
+            self.send_header("Location", where)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self._headers_buffer.append(b"\r\n" + body)  # one packet: headers and body
+        self.flush_headers()
+
+    def version_string(self) -> str:
+        return "shop"
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
 class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
+
+    def __init__(self, port: int, shop: Shop):
+        super().__init__(("127.0.0.1", port), Exchange)
+        self.shop = shop
+
+    def server_bind(self) -> None:
+        """Without asking a name server who 127.0.0.1 is, as the parent class does."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A browser that hangs up is no news."""
@@ -85,7 +97,7 @@ class Server(ThreadingHTTPServer):
 
 def server(port: int, seed: int, state: Path, *, token: str = "", start: dict[str, object] | None = None) -> Server:
     """A shop on a loopback port (0: any), listening; call its `serve_forever`."""
-    return Server(("127.0.0.1", port), exchange(Shop(Shopper(seed, state, start), token)))
+    return Server(port, Shop(Shopper(seed, state, start), token))
 
 
 def main() -> None:
