@@ -119,6 +119,9 @@ class Harness:
     images: int = only(3, "react")
     """Newest images that an endpoint is sent; older ones leave the prompt, never the record (react)."""
 
+    def __post_init__(self) -> None:
+        _at_least("harness.images", self.images, 0)
+
 
 @dataclass
 class Tasks:
@@ -250,7 +253,7 @@ class Rl:
     """Kept groups of one update."""
     group: Group = field(default_factory=Group)
     baseline: str = "all_sampled"
-    """group: mean of the kept group (GRPO); all_sampled: mean of everything drawn for the task (Reinforce-Ada)."""
+    """group: mean of the kept group (GRPO); all_sampled: of all drawn (Reinforce-Ada); length: by length (OPO)."""
     scale: str = "std"
     """std: divide by the standard deviation (GRPO); none (Dr. GRPO)."""
     normalizer: str = "token"

@@ -20,6 +20,13 @@ def test_the_baseline_of_all_draws_keeps_how_hard_the_task_is():
     assert advantages(kept, pool, baseline="all_sampled", scale="none") == (0.875, -0.125)
 
 
+def test_the_length_baseline_gives_every_token_together_no_push():
+    lengths = [10, 30, 20, 40]
+    got = advantages([1.0, 0.0, 1.0, 0.0], [], baseline="length", scale="none", lengths=lengths)
+    assert got == pytest.approx((0.7, -0.3, 0.7, -0.3))
+    assert sum(n * a for n, a in zip(lengths, got, strict=True)) == pytest.approx(0.0)
+
+
 def test_equal_rewards_give_no_group_even_when_the_deviation_is_not_quite_zero():
     assert advantages([0.1 + 0.2, 0.3], [0.3], baseline="group", scale="std") is None
     assert advantages([0.0] * 4, [1.0], baseline="all_sampled", scale="std") is None

@@ -117,7 +117,9 @@ def _learn_from(found: Gathered, context: Context) -> tuple[list[list[Example]],
         attempts = {t.id: t for t in found.attempts[task]}
         kept = [attempts[i] for i in verdict.kept]
         pool = [t.reward for t in attempts.values() if t.reward is not None]
-        given = advantages([t.reward or 0.0 for t in kept], pool, baseline=rl.baseline, scale=rl.scale)
+        lengths = [sum(len(ledger.logprobs) for ledger in t.ledgers) for t in kept]
+        rewards = [t.reward or 0.0 for t in kept]
+        given = advantages(rewards, pool, baseline=rl.baseline, scale=rl.scale, lengths=lengths)
         weights = dict(zip(verdict.kept, given, strict=True)) if given else {}
         examples, part = rl_group(attempts.values(), weights, max_length=context.config.harness.max_context)
         account += part
