@@ -1,0 +1,100 @@
+"""Start a world in a sandbox, and take what has become of it out again.
+
+The world's process learns everything from its standard input. Host and process share a token that an agent in the
+sandbox cannot learn: it never lies in a file or travels, each side only proves that it knows it.
+"""
+
+import compileall
+import hashlib
+import hmac
+import json
+import secrets
+import sys
+import zoneinfo
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from orchard_cli.env.local.binds import python_binds
+from orchard_cli.env.sandbox import Bind, Sandbox
+from orchard_cli.errors import SandboxError
+
+from .link import PORT, Link
+from .service.rest import proof
+from .service.world import World
+
+SERVICE = Path(__file__).parent / "service"
+HOME = "/opt/claw"
+PYTHON = Path(sys.executable).resolve()
+RUN = f"import sys; sys.path.insert(0, {HOME!r}); from service.main import main; main()"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SECRET = secrets.token_bytes(32)
+
+
+def binds() -> tuple[Bind, ...]:
+    """What a sandbox must see for a world to run in it: the services and this Python."""
+    _compile()
+    return (Bind(SERVICE, f"{HOME}/service"), *python_binds(PYTHON))
+
+
+def variables() -> dict[str, str]:
+    """Environment with which the `claw` command works."""
+    return {
+        "PATH": f"{HOME}/service/bin:{PATH}:{PYTHON.parent}",
+        "CLAW_PYTHON": str(PYTHON),
+        "CLAW_HOME": HOME,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def start(sandbox: Sandbox, world: dict[str, Any]) -> None:
+    """Run a checked world in the sandbox; returns when it answers. Raises `SandboxError`."""
+    told = {"world": world, "token": _token(sandbox), "port": PORT, "tzpath": _zones()}
+    argv = [str(PYTHON), "-I", "-S", "-c", RUN]
+    result = sandbox.exec(argv, stdin=json.dumps(told).encode(), cwd="/", timeout_s=60)
+    if not result.ok:
+        said = result.stderr.decode(errors="replace").strip().split("\n")[-1] or result.reason
+        raise SandboxError(
+            f"the services did not start: {said[:500]}",
+            code="world_not_started",
+            effect="none",
+            hint="they need a sandbox with namespaces: env.isolation=bwrap, env.network=none",
+        )
+
+
+def export(sandbox: Sandbox, *, shell: bool = False) -> str:
+    """Answer, state and audit log as canonical JSON. Raises `SandboxError`.
+
+    shell: the agent had one. Then it is the agent who ended the services, should they be gone.
+    """
+    token, nonce = _token(sandbox), secrets.token_hex(16)
+    owner = "model" if shell else "infra"
+    with Link(sandbox, attributable=owner) as link:
+        reply = link.ask("/_export", {}, {"X-Nonce": nonce, "X-Proof": proof(token, "export", nonce)})
+    if not hmac.compare_digest(reply.proof.encode(), proof(token, "state", nonce, reply.text).encode()):
+        raise SandboxError(
+            "what answers in place of the services is something else", code="world_forged", attributable=owner
+        )
+    return reply.text
+
+
+def initial(world: dict[str, Any]) -> str:
+    """What `export` gives for a checked world in which nobody has done anything yet."""
+    return World(world).export()
+
+
+def _token(sandbox: Sandbox) -> str:
+    return hmac.new(_SECRET, sandbox.id.encode(), hashlib.sha256).hexdigest()
+
+
+@cache
+def _compile() -> None:
+    """Once, so that no sandbox has to; where the folder cannot be written to, each does it in memory."""
+    compileall.compile_dir(SERVICE, quiet=2)
+
+
+@cache
+def _zones() -> str:
+    """A folder with time zones that sandboxes see too; empty where Python's own search finds one."""
+    found = next((place for place in zoneinfo.TZPATH if Path(place, "Europe").is_dir()), "")
+    return found if found.startswith("/usr/share") else ""
