@@ -137,6 +137,13 @@ def heard(wire: socket.socket) -> bytes:
     return data
 
 
+def exactly(wire: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (piece := wire.recv(count - len(data))):
+        data += piece
+    return data
+
+
 def status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/") else 0
 

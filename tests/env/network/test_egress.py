@@ -8,7 +8,7 @@ import pytest
 
 from orchard_cli.env.network.network import Gate, Network
 
-from .conftest import FAR, Names, Open, Site, connect, dial, get, head_of, heard, status, talk
+from .conftest import FAR, Names, Open, Site, connect, dial, exactly, get, head_of, heard, status, talk
 
 
 def body(answer: bytes) -> dict[str, object]:
@@ -36,7 +36,7 @@ def test_several_requests_on_one_connection_are_each_judged(gate: Gate, site: Si
             wire.sendall(f"GET {url} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             head = head_of(wire).lower()
             length = int(head.partition(b"content-length: ")[2].split(b"\r\n")[0])
-            assert json.loads(wire.recv(length, socket.MSG_WAITALL))["path"] == f"/{path}"
+            assert json.loads(exactly(wire, length))["path"] == f"/{path}"
         wire.sendall(get("http://elsewhere.test/"))
         assert status(heard(wire)) == 403
 
@@ -137,7 +137,7 @@ def test_a_hello_in_pieces_is_still_read(opens: Open, names: Names) -> None:
             wire.sendall(hello[at : at + 50])
         taken, _ = server.accept()
         with taken:
-            assert taken.recv(len(hello), socket.MSG_WAITALL) == hello
+            assert exactly(taken, len(hello)) == hello
 
 
 def test_an_address_that_a_rule_names_needs_no_tls(opens: Open) -> None:

@@ -117,7 +117,10 @@ class Egress:
             else:
                 visit.note.unproven = wanted.address is None
             outer[1].write(first)
-            await relay.tunnel(inner, outer, visit.count, self.meter.caps.idle_s)
+            try:
+                await relay.tunnel(inner, outer, visit.count, self.meter.caps.idle_s)
+            except ConnectionError as error:
+                visit.note.reason = f"one end broke it off: {error.strerror}"
         finally:
             outer[1].transport.abort()
 

@@ -36,6 +36,10 @@ class Gate:
         assert isinstance(way, Egress), "a model socket has no rules"
         return self._network.run(_now(lambda: way.update(policy)))
 
+    @property
+    def connections(self) -> int:
+        return len(self._tasks)
+
     def close(self) -> None:
         """No more connections, and an end to those that stand. Idempotent."""
         self._network.drop(self)

@@ -52,7 +52,8 @@ class Visit:
                 self.wire.http.start_next_cycle()
         finally:
             # Cut off in the middle must not look like a proper end.
-            self._writer.close() if self.note.verdict == "allowed" else self._writer.transport.abort()
+            whole = self.note.verdict == "allowed" and not self.note.reason
+            self._writer.close() if whole else self._writer.transport.abort()
 
     async def _one(self) -> bool:
         """One request; whether there may be another on this connection."""
@@ -100,7 +101,7 @@ class Visit:
                     left -= len(data)
 
     def _record(self) -> None:
-        if self.note.up or self.note.verdict != "failed":
+        if self.note.method or self.note.up:  # else it came and went without a word
             verdicts = self.way.meter.verdicts
             verdicts[self.note.verdict] = verdicts.get(self.note.verdict, 0) + 1
             self._log.add(self.note.decision(self.way.sandbox))
