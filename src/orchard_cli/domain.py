@@ -20,7 +20,11 @@ class Grade:
 
 
 class Domain(Protocol):
-    """A recipe's behaviour. Built from its own config (`recipes/<name>/__init__.py: Config, Domain`)."""
+    """A recipe's behaviour. Built from its own config (`recipes/<name>/__init__.py: Config, Domain`).
+
+    A domain that shows pictures has an attribute `blobs: Blobs | None`; the run's store is put there before the first
+    attempt.
+    """
 
     name: str
 
@@ -28,7 +32,12 @@ class Domain(Protocol):
         """All tasks of a split, in a fixed order."""
         ...
 
-    def harness(self, task: Task) -> Harness: ...
+    def harness(self, task: Task) -> Harness:
+        """The loop for one attempt: `MiniLoop` where the agent has a shell, `ReactLoop` where it has a toolset.
+
+        Loops refuse a `harness.kind` and `harness.format` that are not theirs; a domain with several chooses here.
+        """
+        ...
 
     def spec(self, task: Task) -> Spec:
         """What the agent's sandbox is made from."""
@@ -39,7 +48,12 @@ class Domain(Protocol):
         ...
 
     def export(self, task: Task, sandbox: Sandbox) -> str:
-        """What the agent leaves and the grader looks at (for swe: the diff)."""
+        """What the agent leaves and the grader looks at (for swe: the diff; for services: their state, as JSON).
+
+        Called once, in the attempt's sandbox, only if the agent submitted, and after its tools were closed. Processes
+        of the sandbox still run then: a toolset's `close` drops its connections and no more, so that the state of a
+        browser or a service can be read here. An attempt that a limit cut is never exported nor graded.
+        """
         ...
 
     def grade(self, task: Task, artifact: str, env: Env) -> Grade:

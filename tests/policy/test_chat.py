@@ -34,7 +34,9 @@ FORGETFUL = (
 # Trims contents, ends turns without a newline, wants a call before a result.
 STRICT = (
     "{% for m in messages %}"
-    "{% if m.role == 'tool' and not messages[loop.index0 - 1].tool_calls %}{{ raise_exception('no call') }}{% endif %}"
+    "{% set before = messages[loop.index0 - 1] %}"
+    "{% if m.role == 'tool' and before.role != 'tool' and not before.tool_calls %}{{ raise_exception('no call') }}"
+    "{% endif %}"
     "{{ '<|im_start|>' + m.role + '|' + (m.content or '') | trim }}"
     "{% for c in m.tool_calls or [] %}{{ '[' + (c.function | tojson) + ']' }}{% endfor %}{{ '<|im_end|>' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant|' }}{% endif %}"
@@ -234,3 +236,26 @@ def test_the_tiny_template_round_trips(tokenizer: PreTrainedTokenizerFast) -> No
         ids = chat.answer(message).ids
         assert ids[-1] == chat.end_id
         assert chat.read(ids, tools=True) == message
+
+
+@pytest.mark.parametrize("template", [CHATML, FORGETFUL, STRICT])
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_of_a_turn_with_several_answers_only_the_reply_is_learned(template: str, role: str) -> None:
+    chat = Chat(bytewise(template))
+    calls = (ToolCall("call_0", "bash", {"x": 1}), ToolCall("call_1", "bash", {"x": 2})) if role == "tool" else ()
+    ids = ("call_0", "call_1") if role == "tool" else ("", "")
+    answers = [Message(role, f"out {n}", tool_call_id=id) for n, id in enumerate(ids)]  # type: ignore[arg-type]
+    messages = [Message("user", "go"), Message("assistant", "one", tool_calls=calls), *answers]
+    messages += [Message("assistant", "two", tool_calls=calls), *answers]
+    tokens = chat.transcript(messages, (TOOL,))
+    learned, text, last = [], "", ""
+    for id, letter in zip(tokens.ids, tokens.origins, strict=True):
+        if letter == "p" and last != "p":
+            learned.append("")
+        if letter == "p":
+            learned[-1] += chat.tokenizer.decode([id])
+        text += chat.tokenizer.decode([id])
+        last = letter
+    assert len(learned) == 2 and "one" in learned[0] and "two" in learned[1]
+    assert all("out" not in said and said.endswith("<|im_end|>") for said in learned)
+    assert text.count("out 0") == text.count("out 1") == 1  # what follows the last reply is not read

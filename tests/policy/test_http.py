@@ -1,13 +1,11 @@
 """The HTTP policy against a real server on this machine that plays each fault."""
 
-import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from tests.endpoint import Endpoint, completion
 
 from orchard_cli import schema
 from orchard_cli.errors import ConfigError, Fault, PolicyError
@@ -20,52 +18,10 @@ ASK = (Message("user", "hi"),)
 TOOL = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
 
 
-class Server:
-    """Plays `answers` in order, the last one for ever; remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, Any]] = []
-        self.asked: list[dict[str, Any]] = []
-        self.keys: list[str] = []
-        self.release = threading.Event()
-        outer = self
-
-        class Answer(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append(body)
-                outer.keys.append(self.headers["Authorization"])
-                status, answer = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
-                if status == 0:
-                    outer.release.wait(20)
-                    return
-                sent = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(sent)))
-                self.send_header("Retry-After", "0.01")
-                self.end_headers()
-                self.wfile.write(sent)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02})
-        self.thread.start()
-
-    def close(self) -> None:
-        self.release.set()
-        self.http.shutdown()
-        self.http.server_close()
-        self.thread.join()
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     monkeypatch.setenv("TEACHER_KEY", KEY)
-    server = Server()
+    server = Endpoint()
     yield server
     server.close()
 
@@ -89,18 +45,6 @@ def open_policy() -> Iterator[Open]:
         policy.close()
 
 
-def completion(content: str | None = "hello", finish: str = "stop", **message: Any) -> dict[str, Any]:
-    return {
-        "id": "c1",
-        "object": "chat.completion",
-        "model": "m1",
-        "choices": [
-            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
-        ],
-        "usage": {"prompt_tokens": 1000, "completion_tokens": 200, "total_tokens": 1200},
-    }
-
-
 def fault_of(policy: HttpPolicy) -> tuple[Fault, str]:
     with pytest.raises(PolicyError) as caught:
         policy.reply(ASK, sampling=Sampling())
@@ -108,7 +52,7 @@ def fault_of(policy: HttpPolicy) -> tuple[Fault, str]:
     return caught.value.fault, caught.value.hint
 
 
-def test_a_reply_carries_text_usage_and_cost(server: Server, open_policy: Open) -> None:
+def test_a_reply_carries_text_usage_and_cost(server: Endpoint, open_policy: Open) -> None:
     server.answers = [(200, completion())]
     policy = open_policy(server.url, price_in=2.0, price_out=10.0)
     reply = policy.reply(ASK, sampling=Sampling(temperature=0.3, top_p=0.9, max_tokens=7, seed=5))
@@ -126,7 +70,7 @@ def test_a_reply_carries_text_usage_and_cost(server: Server, open_policy: Open) 
     assert server.keys == [f"Bearer {KEY}"]
 
 
-def test_tool_calls_and_reasoning_go_both_ways(server: Server, open_policy: Open) -> None:
+def test_tool_calls_and_reasoning_go_both_ways(server: Endpoint, open_policy: Open) -> None:
     call = {"id": "a1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
     server.answers = [(200, completion(None, "tool_calls", tool_calls=[call], reasoning_content="hm"))]
     policy = open_policy(server.url)
@@ -141,12 +85,12 @@ def test_tool_calls_and_reasoning_go_both_ways(server: Server, open_policy: Open
     ]
 
 
-def test_vllm_names_its_reasoning_field_differently(server: Server, open_policy: Open) -> None:
+def test_vllm_names_its_reasoning_field_differently(server: Endpoint, open_policy: Open) -> None:
     server.answers = [(200, completion("a", reasoning="because"))]
     assert open_policy(server.url).reply(ASK, sampling=Sampling()).message.reasoning == "because"
 
 
-def test_arguments_that_are_not_json_stay_in_the_text(server: Server, open_policy: Open) -> None:
+def test_arguments_that_are_not_json_stay_in_the_text(server: Endpoint, open_policy: Open) -> None:
     call = {"id": "a1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "l'}}
     server.answers = [(200, completion("so", "length", tool_calls=[call]))]
     reply = open_policy(server.url).reply(ASK, tools=(TOOL,), sampling=Sampling())
@@ -162,7 +106,7 @@ def with_tokens(prompt: list[int], ids: list[Any], logprobs: list[float]) -> dic
     return answer
 
 
-def test_token_ids_are_kept_when_they_extend_the_previous_reply(server: Server, open_policy: Open) -> None:
+def test_token_ids_are_kept_when_they_extend_the_previous_reply(server: Endpoint, open_policy: Open) -> None:
     server.answers = [(200, with_tokens([1, 2], [3], [-0.5])), (200, with_tokens([1, 2, 3, 9], [4], [-1]))]
     policy = open_policy(server.url, tokens=True)
     first = policy.reply(ASK, sampling=Sampling())
@@ -181,7 +125,7 @@ def test_token_ids_are_kept_when_they_extend_the_previous_reply(server: Server, 
         with_tokens([1, 2, 3], ["4"], [-1.0]),
     ],
 )
-def test_token_ids_that_do_not_fit_are_left_out(server: Server, open_policy: Open, answer: dict[str, Any]) -> None:
+def test_token_ids_that_do_not_fit_are_left_out(server: Endpoint, open_policy: Open, answer: dict[str, Any]) -> None:
     previous = Reply(Message("assistant", "a"), "stop", Usage(), (1, 2), (3,), (-0.5,), "tt")
     server.answers = [(200, answer)]
     reply = open_policy(server.url, tokens=True).reply(ASK, sampling=Sampling(), previous=previous)
@@ -207,7 +151,7 @@ def test_an_endpoint_that_is_down(open_policy: Open, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_stops_the_run(server: Server, open_policy: Open, status: int) -> None:
+def test_a_refused_key_stops_the_run(server: Endpoint, open_policy: Open, status: int) -> None:
     server.answers = [(status, {"error": {"message": f"Incorrect API key provided: {KEY}"}})]
     fault, hint = fault_of(open_policy(server.url, retries=3))
     said = f"{server.url} refused the key in TEACHER_KEY ({status}): Incorrect API key provided: ***"
@@ -216,21 +160,21 @@ def test_a_refused_key_stops_the_run(server: Server, open_policy: Open, status: 
     assert len(server.asked) == 1
 
 
-def test_an_unknown_model(server: Server, open_policy: Open) -> None:
+def test_an_unknown_model(server: Endpoint, open_policy: Open) -> None:
     server.answers = [(404, {"error": {"message": "The model `m1` does not exist."}})]
     fault, _ = fault_of(open_policy(server.url))
     said = f"{server.url} does not know `m1` (404): The model `m1` does not exist."
     assert fault == Fault("policy", "http.not_found", said, "client", "none", "never")
 
 
-def test_a_rate_limit_is_waited_out(server: Server, open_policy: Open) -> None:
+def test_a_rate_limit_is_waited_out(server: Endpoint, open_policy: Open) -> None:
     server.answers = [(429, {"error": {"message": "slow down"}}), (200, completion())]
     assert open_policy(server.url, retries=2).reply(ASK, sampling=Sampling()).message.content == "hello"
     assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize(("status", "effect"), [(429, "none"), (500, "unknown"), (503, "unknown")])
-def test_an_endpoint_that_stays_busy(server: Server, open_policy: Open, status: int, effect: Any) -> None:
+def test_an_endpoint_that_stays_busy(server: Endpoint, open_policy: Open, status: int, effect: Any) -> None:
     server.answers = [(status, {"error": {"message": "overloaded"}})]
     fault, _ = fault_of(open_policy(server.url, retries=1))
     said = f"{server.url} answered {status}, also after 1 retries: overloaded"
@@ -238,7 +182,7 @@ def test_an_endpoint_that_stays_busy(server: Server, open_policy: Open, status: 
     assert len(server.asked) == 2
 
 
-def test_an_endpoint_that_never_answers(server: Server, open_policy: Open) -> None:
+def test_an_endpoint_that_never_answers(server: Endpoint, open_policy: Open) -> None:
     server.answers = [(0, None)]
     fault, _ = fault_of(open_policy(server.url, timeout_s=0.2))
     said = f"no reply from {server.url} within 0.2 s"
@@ -256,14 +200,14 @@ def test_an_endpoint_that_never_answers(server: Server, open_policy: Open) -> No
         ("null", "null"),
     ],
 )
-def test_a_malformed_reply(server: Server, open_policy: Open, answer: Any, shown: str | None) -> None:
+def test_a_malformed_reply(server: Endpoint, open_policy: Open, answer: Any, shown: str | None) -> None:
     server.answers = [(200, answer)]
     fault, _ = fault_of(open_policy(server.url))
     assert fault.message.startswith(f"{server.url} sent what is not a chat completion: {shown or ''}")
     assert (fault.code, fault.attributable, fault.retry) == ("http.malformed", "infra", "same")
 
 
-def test_a_conversation_that_is_too_long_is_the_models_own_doing(server: Server, open_policy: Open) -> None:
+def test_a_conversation_that_is_too_long_is_the_models_own_doing(server: Endpoint, open_policy: Open) -> None:
     said = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens."
     server.answers = [(400, {"error": {"message": said, "code": "context_length_exceeded"}})]
     fault, _ = fault_of(open_policy(server.url))
@@ -271,7 +215,7 @@ def test_a_conversation_that_is_too_long_is_the_models_own_doing(server: Server,
     assert fault == Fault("policy", "context_overflow", said, "model", "none", "never")
 
 
-def test_any_other_refusal_is_ours(server: Server, open_policy: Open) -> None:
+def test_any_other_refusal_is_ours(server: Endpoint, open_policy: Open) -> None:
     server.answers = [(400, {"error": {"message": "temperature must be at most 2"}})]
     fault, _ = fault_of(open_policy(server.url))
     said = f"{server.url} refused the request (400): temperature must be at most 2"
@@ -287,7 +231,7 @@ def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch, open_policy: Op
 
 
 def test_a_server_on_this_machine_needs_no_key(
-    server: Server, open_policy: Open, monkeypatch: pytest.MonkeyPatch
+    server: Endpoint, open_policy: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TEACHER_KEY")
     server.answers = [(200, completion())]

@@ -1,7 +1,6 @@
 """From trajectories to examples, for SFT and for RL, with the account of every token."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..trajectory import Trajectory
 from .account import Account, written
@@ -17,7 +16,6 @@ def sft_examples(
     unresolved: str,
     max_length: int,
     render: Render | None = None,
-    tools: Sequence[dict[str, Any]] = (),
     dedupe: bool = True,
 ) -> tuple[list[Example], Account]:
     """Resolved attempts whole, unresolved ones by `unresolved` (`sft.unresolved`); `rising`: step ranges by
@@ -26,7 +24,7 @@ def sft_examples(
     account, examples = Account(), []
     seen: set[tuple[tuple[int, ...], tuple[float, ...]]] = set()
     for trajectory in trajectories:
-        found = list(sequences(trajectory, render, tools))
+        found = list(sequences(trajectory, render))
         account.open(written(trajectory, found))
         steps, reason = chosen(trajectory.outcome, rising.get(trajectory.id), unresolved)
         if not found:

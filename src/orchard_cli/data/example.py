@@ -90,10 +90,10 @@ def from_ledger(trajectory: Trajectory, ledger: Ledger, number: int = 0) -> Toke
     return Tokens(trajectory.id, ledger.ids, tuple(pieces), tuple(spread) if ledger.logprobs else ())
 
 
-def from_render(trajectory: Trajectory, render: Render, tools: Sequence[dict[str, Any]] = ()) -> Tokens | None:
+def from_render(trajectory: Trajectory, render: Render) -> Tokens | None:
     """Render the messages; the n-th stretch of policy tokens belongs to the n-th assistant message. None if the
     template does not keep them apart or leaves one out (a thinking-stripping template does)."""
-    rendered = render(trajectory.messages, tools)
+    rendered = render(trajectory.messages, trajectory.tools)
     steps = {step.reply: i for i, step in enumerate(trajectory.steps)}
     said = [steps.get(i, -1) for i, m in enumerate(trajectory.messages) if m.role == "assistant"]
     pieces, at = [], 0
@@ -111,13 +111,11 @@ def from_render(trajectory: Trajectory, render: Render, tools: Sequence[dict[str
     return Tokens(trajectory.id, tuple(rendered.ids), tuple(pieces))
 
 
-def sequences(
-    trajectory: Trajectory, render: Render | None = None, tools: Sequence[dict[str, Any]] = ()
-) -> Iterator[Tokens]:
+def sequences(trajectory: Trajectory, render: Render | None = None) -> Iterator[Tokens]:
     """All sequences of a trajectory: its ledgers if it has them, else one rendered, if that can be done."""
     for number, ledger in enumerate(trajectory.ledgers):
         yield from_ledger(trajectory, ledger, number)
-    if not trajectory.ledgers and render and (rendered := from_render(trajectory, render, tools)):
+    if not trajectory.ledgers and render and (rendered := from_render(trajectory, render)):
         yield rendered
 
 

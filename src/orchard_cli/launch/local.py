@@ -6,6 +6,8 @@ import importlib
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from .. import domains
@@ -14,6 +16,7 @@ from ..compose import Composed, compose
 from ..console import Console
 from ..runs.rundir import RunDir
 from ..stages.context import Context
+from ..trajectory.blobs import FOLDER, Blobs
 from . import notes
 
 STAGES = {
@@ -48,10 +51,15 @@ def launch(domain: str, stage: str, words: Sequence[str], *, json: bool = False,
         _show(name, summaries[name], console)
 
 
-def make_context(composed: Composed, run: RunDir, console: Console) -> Context:
-    """Everything a stage needs, with the domain built from its slices of the configuration."""
+def make_context(composed: Composed, run: RunDir, console: Console, *, blobs: Path | None = None) -> Context:
+    """Everything a stage needs, with the domain built from its slices of the configuration.
+
+    blobs: where a domain that shows pictures puts them; in the run by default.
+    """
     config = composed.config
     built = domains.load(composed.domain).Domain(config.domain, config.tasks, config.harness, config.seed)
+    if hasattr(built, "blobs"):
+        built.blobs = Blobs(blobs or run.root / FOLDER)
     return Context(composed.domain, config, built, run.root, console)
 
 
@@ -93,8 +101,9 @@ def look(domain: str, verb: str, words: Sequence[str], *, json: bool = False) ->
         console.note(note)
     if verb == "check":  # a policy's step limit says nothing about a task
         composed.config.harness.max_steps = max(composed.config.harness.max_steps, ORACLE_STEPS)
-    context = make_context(composed, RunDir.of(domain, composed.config), console)
-    found = importlib.import_module(f"orchard_cli.stages.{verb}").run(context)
+    with TemporaryDirectory(prefix="orchard-") as place:
+        context = make_context(composed, RunDir.of(domain, composed.config), console, blobs=Path(place))
+        found = importlib.import_module(f"orchard_cli.stages.{verb}").run(context)
     if json:
         console.data(found)
     else:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from .. import schema
 from ..errors import ConfigError, MissingExtra, installed
+from ..trajectory import Blobs
 from .policy import Policy, Reply, Sampling
 
 if TYPE_CHECKING:
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["Policy", "Reply", "Sampling", "open_policy", "open_teacher"]
 
 
-def open_teacher(cfg: schema.Teacher) -> Policy:
-    """The teacher behind `teacher.kind` http or hf. Scripted teachers are the domain's: ask it. `ConfigError`s."""
+def open_teacher(cfg: schema.Teacher, blobs: Blobs | None = None, images: int = 3) -> Policy:
+    """The teacher behind `teacher.kind` http or hf. Scripted teachers are the domain's: ask it. `ConfigError`s.
+
+    blobs: the run's, for conversations with images; an endpoint is sent the newest `images`, hf reads text alone.
+    """
     if cfg.kind == "http":
         from .http import HttpPolicy
 
-        return HttpPolicy(cfg)
+        return HttpPolicy(cfg, blobs=blobs, images=images)
     if cfg.kind == "hf":
         if not cfg.model:
             raise ConfigError("teacher.model is empty", hint="teacher.model=FOLDER or a hub name (teacher.kind=hf)")

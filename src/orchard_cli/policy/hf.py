@@ -25,6 +25,7 @@ class HfPolicy:
     The model is copied (unless `copies=False`) to `dtype` and `device`; its output layer always computes in float32,
     since log-probs from bfloat16 logits are off by whole percents. A reply depends on the conversation, the weights
     and `Sampling` alone: draws come from (seed, turn), neighbours in the batch matter only through float rounding.
+    Images in messages are not seen: this policy reads text alone.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """A policy behind any OpenAI-compatible chat endpoint. What goes wrong there: `http_errors.py`."""
 
 import ipaddress
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +8,11 @@ from urllib.parse import urlsplit
 
 from .. import schema
 from ..errors import ConfigError, MissingExtra
-from ..trajectory import Message, ToolCall, Usage
+from ..trajectory import Blobs, Message, Usage
 from .http_errors import Endpoint, malformed, translated
+from .pictures import Pictures
 from .policy import Reply, Sampling
+from .wire import from_wire
 
 _FINISH = {"length": "length", "tool_calls": "tool_calls", "function_call": "tool_calls"}
 
@@ -20,11 +21,12 @@ class HttpPolicy:
     """Sends the conversation to `cfg.base_url` and reads the answer.
 
     tokens: ask for log-probs and, as vLLM gives them, token ids (`return_token_ids`). Ids are kept only where they
-    are whole and continue the previous reply's; endpoints without them serve just as well.
+    are whole and continue the previous reply's; endpoints without them serve just as well. blobs: where the images
+    of messages lie; the newest `images` of them are sent.
     Raises `ConfigError` for a missing model, address or key, `MissingExtra` without the `openai` package.
     """
 
-    def __init__(self, cfg: schema.Teacher, *, tokens: bool = False):
+    def __init__(self, cfg: schema.Teacher, *, tokens: bool = False, blobs: Blobs | None = None, images: int = 3):
         if not cfg.base_url:
             raise ConfigError("teacher.base_url is empty", hint="teacher.base_url=http://HOST:PORT/v1")
         if not cfg.model:
@@ -38,6 +40,7 @@ class HttpPolicy:
         key = _key(cfg)
         self._endpoint = Endpoint(cfg, key)
         self._tokens = tokens
+        self._pictures = Pictures(blobs, images)
         ours = (urlsplit(cfg.base_url).hostname or "").endswith("openai.com")  # it refuses the name all others know
         self._limit = "max_completion_tokens" if ours else "max_tokens"
         self._client = openai.OpenAI(base_url=cfg.base_url, api_key=key, timeout=cfg.timeout_s, max_retries=cfg.retries)
@@ -52,7 +55,7 @@ class HttpPolicy:
     ) -> Reply:
         body: dict[str, Any] = {
             "model": self.cfg.model,
-            "messages": [to_wire(m) for m in messages],
+            "messages": self._pictures.wire(messages),
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             self._limit: sampling.max_tokens,
@@ -91,60 +94,6 @@ class HttpPolicy:
 
     def close(self) -> None:
         self._client.close()
-
-
-def to_wire(message: Message) -> dict[str, Any]:
-    """A message as chat completions writes it; reasoning goes back where it came from, `reasoning_content`."""
-    wire: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.reasoning:
-        wire["reasoning_content"] = message.reasoning
-    if message.tool_calls:
-        wire["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
-            }
-            for call in message.tool_calls
-        ]
-    if message.role == "tool":
-        wire["tool_call_id"] = message.tool_call_id
-    return wire
-
-
-def from_wire(wire: dict[str, Any]) -> Message:
-    """The assistant's message. A call whose arguments are not a JSON object stays in the text as the model wrote
-    it, so that the harness sees a format error and the policy is told.
-    """
-    content = _text(wire.get("content")) or _text(wire.get("refusal"))
-    reasoning = _text(wire.get("reasoning_content")) or _text(wire.get("reasoning"))
-    calls, broken = [], []
-    for number, call in enumerate(wire.get("tool_calls") or ()):
-        name, written = str(call["function"]["name"]), call["function"].get("arguments") or ""
-        arguments = _arguments(written)
-        if arguments is None:
-            broken.append(f"<tool_call>{name} {written}</tool_call>")
-        else:
-            calls.append(ToolCall(str(call.get("id") or f"call_{number}"), name, arguments))
-    return Message(
-        "assistant", "\n".join([content, *broken]).lstrip("\n") if broken else content, reasoning, tuple(calls)
-    )
-
-
-def _arguments(written: Any) -> dict[str, Any] | None:
-    if isinstance(written, dict):
-        return written
-    try:
-        arguments = json.loads(written) if written else {}
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return arguments if isinstance(arguments, dict) else None
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):  # some endpoints answer in parts
-        return "".join(str(part.get("text", "")) for part in value if isinstance(part, dict))
-    return value if isinstance(value, str) else ""
 
 
 def _token_fields(

@@ -11,7 +11,9 @@ from .. import schema
 from ..domain import Domain
 from ..env.sandbox import Env
 from ..errors import RunError
+from ..policy.policy import Policy
 from ..task import Split, Task
+from ..trajectory.blobs import FOLDER, Blobs
 
 # Which sections of the configuration a stage reads; the rest of the command line is noted, not used.
 READS: dict[str, tuple[str, ...]] = {
@@ -68,6 +70,12 @@ class Context:
         from ..env import open_env
 
         return open_env(self.config.env)
+
+    def open_teacher(self) -> Policy:
+        """The teacher that is a model, with the run's pictures at hand. `ConfigError`s, also for `scripted`."""
+        from ..policy import open_teacher
+
+        return open_teacher(self.config.teacher, Blobs(self.root / FOLDER), self.config.harness.images)
 
     @property
     def concurrency(self) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from .. import policy as policies
 from ..credit.branch import measure
 from ..credit.record import Credit, Finding, credit, dump, load
 from ..credit.teacher import judge
@@ -46,6 +45,8 @@ def _credit_all(
     context: Context, todo: list[Trajectory], tasks: dict[str, Task], found: dict[str, Credit], path: Path
 ) -> None:
     config = context.config.credit
+    if config.kind == "branch":
+        _refuse_unforkable(context, [tasks[t.task_id] for t in todo])
     with closing(context.open_env()) as env, context.report.track("credit", len(todo)) as tracker:
         estimate = _estimator(context, tasks, env)
         for trajectory, finding in run_jobs(todo, estimate, concurrency=context.concurrency, on_cancel=env.close):
@@ -62,6 +63,16 @@ def _credit_all(
                 dump(found.values(), path)
 
 
+def _refuse_unforkable(context: Context, tasks: list[Task]) -> None:
+    """A fork copies files, no processes: where those hold the state, a finish from it would measure another world."""
+    for harness in {h.name: h for h in map(context.domain.harness, tasks)}.values():
+        if not harness.forkable:
+            raise ConfigError(
+                f"credit=branch cannot go back to a step of an attempt with harness.kind={harness.name}",
+                hint="give credit=none, or credit=teacher with a model as teacher",
+            )
+
+
 def _estimator(context: Context, tasks: dict[str, Task], env: Env) -> Callable[[Trajectory], Finding]:
     """trajectory → its curve, by the chosen method."""
     config, sampling = context.config, teacher_sampling(context)
@@ -72,9 +83,9 @@ def _estimator(context: Context, tasks: dict[str, Task], env: Env) -> Callable[[
                 "credit=teacher needs a model as teacher; a script cannot judge",
                 hint="give teacher=openai teacher.base_url=…, or measure with credit=branch",
             )
-        model = policies.open_teacher(config.teacher)
+        model = context.open_teacher()
         return lambda t: judge(t, tasks[t.task_id], model, sampling)
-    teacher = None if scripted else policies.open_teacher(config.teacher)
+    teacher = None if scripted else context.open_teacher()
 
     def finisher(task: Task) -> Callable[[int], Policy]:
         rate = config.teacher.error_rate

@@ -2,7 +2,6 @@
 
 from contextlib import closing
 
-from .. import policy as policies
 from ..policy.policy import Policy, Sampling
 from ..rollout import derive_seed
 from ..task import Task
@@ -15,7 +14,7 @@ def run(context: Context) -> Summary:
     """Writes distill/trajectories.jsonl.zst."""
     config = context.config
     path = context.folder("distill") / "trajectories.jsonl.zst"
-    teacher = None if config.teacher.kind == "scripted" else policies.open_teacher(config.teacher)
+    teacher = None if config.teacher.kind == "scripted" else context.open_teacher()
 
     def policy(task: Task, slot: int) -> Policy:
         if teacher:

@@ -83,7 +83,7 @@ def _open(context: Context, name: str, place: Path | None) -> Policy | None:
     config = context.config
     if place:
         return policies.open_policy(place, config.model, name=name)
-    return None if config.teacher.kind == "scripted" else policies.open_teacher(config.teacher)
+    return None if config.teacher.kind == "scripted" else context.open_teacher()
 
 
 def _collection(

@@ -17,7 +17,6 @@ from ..data.account import Account
 from ..data.build import sft_examples
 from ..data.example import Example
 from ..errors import RunError
-from ..harness.formats import FORMATS
 from ..trajectory import Trajectory
 from ..trajectory.reading import read
 from .context import Context, Summary
@@ -74,13 +73,14 @@ def suited(settings: Any, model: schema.Model, lr: float) -> Any:
 def base(context: Context, trajectories: Iterable[Trajectory]) -> tuple[Any, Any]:
     """(model in float32, tokenizer) before any training: made here for model=tiny, else the given checkpoint."""
     from ..policy import tiny, weights
+    from ..policy.reply_text import write
 
     config, place = context.config.model, context.folder("sft") / "base"
     if config.kind != "tiny":
         return weights.load(config.path, device=config.device)
     if not place.exists():
         said = [m for t in trajectories for m in t.messages]
-        texts, replies = [m.content for m in said], [m.content for m in said if m.role == "assistant"]
+        texts, replies = [write(m) for m in said], [write(m) for m in said if m.role == "assistant"]
         tokenizer = tiny.build_tokenizer(texts, config.vocab, replies=replies)
         weights.save(tiny.build_model(config, tokenizer, context.config.seed), tokenizer, place)
     return weights.load(place, device=config.device)
@@ -100,7 +100,6 @@ def _examples(context: Context, source: Path, tokenizer: Any) -> tuple[list[Exam
         unresolved=config.sft.unresolved,
         max_length=config.sft.max_length,
         render=Chat(tokenizer).transcript,
-        tools=FORMATS[config.harness.format].tools,
     )
 
 
