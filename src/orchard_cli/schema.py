@@ -75,7 +75,11 @@ class Env:
     """Where sandboxes run."""
 
     kind: str = "local"
-    """local: bubblewrap on this machine."""
+    """local: bubblewrap on this machine; remote: a server, `orchard env serve`."""
+    url: str = only("", "remote")
+    """Address of the server (remote)."""
+    api_key_env: str = only("ORCHARD_ENV_API_KEY", "remote")
+    """Name of the environment variable that holds the server's key (remote)."""
     isolation: str = "auto"
     """auto or bwrap: namespaces, proven at start; process: none at all, only when asked for by name."""
     network: str = "none"

@@ -4,7 +4,7 @@ from .. import schema
 from ..errors import ConfigError
 from .sandbox import Env
 
-KINDS = ("local",)
+KINDS = ("local", "remote")
 
 
 def open_env(cfg: schema.Env) -> Env:
@@ -13,4 +13,8 @@ def open_env(cfg: schema.Env) -> Env:
         from .local.local import open_local
 
         return open_local(cfg)
+    if cfg.kind == "remote":
+        from .remote.env import open_remote
+
+        return open_remote(cfg)
     raise ConfigError(f"env.kind={cfg.kind} is not known", hint=f"one of {', '.join(KINDS)}")

@@ -1,0 +1,161 @@
+"""HTTP to the service: kept connections, any number of threads, and requests that may safely be sent again.
+
+Every POST carries an Idempotency-Key, so that a connection lost at any moment is answered by asking once more: the
+server does it at most once and gives the same answer (environments, 0.4).
+"""
+
+import http.client
+import random
+import secrets
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any
+from urllib.parse import urlencode, urlsplit
+
+from ...errors import ConfigError, SandboxError
+from ..service.problem import error_of
+
+LOST = (ConnectionError, http.client.RemoteDisconnected, http.client.BadStatusLine, http.client.CannotSendRequest)
+AGAIN_S = 30.0  # how long an unreachable or busy server is asked again
+BLOCK = 1 << 20
+IDLE = 64  # connections kept
+
+
+class Client:
+    """`key` empty: the server asks for none. Raises `SandboxError` for faults, with the owner that the server named."""
+
+    def __init__(self, url: str, key: str = "", *, again_s: float = AGAIN_S):
+        parts = urlsplit(url)
+        try:
+            self._host, self._port = parts.hostname or "", parts.port
+        except ValueError:
+            self._host = ""
+        if parts.scheme not in ("http", "https") or not self._host or not (key.isascii() and key.isprintable()):
+            raise ConfigError(f"`{url}` is not the address of a server", hint="env.url=http://HOST:PORT")
+        self.url, self._again_s = url.rstrip("/"), again_s
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._prefix = parts.path.rstrip("/")
+        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._idle: deque[http.client.HTTPConnection] = deque(maxlen=IDLE)
+        self._lock = threading.Lock()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | IO[bytes] = b"",
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+        key: str = "",
+    ) -> bytes:
+        """The body of the answer, whole."""
+        with self.stream(method, path, body, query=query, headers=headers, timeout_s=timeout_s, key=key) as response:
+            return response.read()
+
+    @contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        body: bytes | IO[bytes] = b"",
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+        key: str = "",
+    ) -> Iterator[http.client.HTTPResponse]:
+        """The answer, to be read piece by piece. What breaks while it is read is `infra.connection_lost`."""
+        url = self._prefix + path + (f"?{urlencode(query, errors='surrogateescape')}" if query else "")
+        sent = {**self.headers, **(headers or {})}
+        if method == "POST":
+            sent["Idempotency-Key"] = key or secrets.token_hex(16)
+        connection, response = self._send(method, url, body, sent, timeout_s)
+        try:
+            yield response
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise _lost(self.url, error, "unknown") from error
+        finally:
+            if response.isclosed():
+                self._keep(connection)
+            else:
+                connection.close()
+
+    def _send(
+        self, method: str, url: str, body: bytes | IO[bytes], headers: dict[str, str], timeout_s: float
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        until, pause = time.monotonic() + self._again_s, 0.02
+        while True:
+            connection = self._take(timeout_s)
+            fresh = connection.sock is None
+            try:
+                if not isinstance(body, bytes):
+                    body.seek(0)
+                connection.request(method, url, body, headers)
+                response = connection.getresponse()
+                if response.status < 400:
+                    return connection, response
+                fault = error_of(response.read(), response.status)
+                self._keep(connection)
+                if not _may_repeat(fault) or time.monotonic() > until:
+                    raise fault
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                known = isinstance(error, LOST)
+                if not known or (fresh and time.monotonic() > until):
+                    raise _lost(self.url, error, "none" if connection_refused(error) else "unknown") from error
+                if not fresh:
+                    continue  # the server had closed a kept connection
+            time.sleep(pause * (0.5 + random.random()))
+            pause = min(pause * 2, 2.0)
+
+    def _take(self, timeout_s: float) -> http.client.HTTPConnection:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is not None and connection.sock is not None:
+            connection.sock.settimeout(timeout_s)
+            return connection
+        where: dict[str, Any] = {"timeout": timeout_s, "blocksize": BLOCK}
+        if self._tls:
+            return http.client.HTTPSConnection(self._host, self._port, context=self._tls, **where)
+        return http.client.HTTPConnection(self._host, self._port, **where)
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            full = len(self._idle) == IDLE
+            if not full:
+                self._idle.append(connection)
+        if full:
+            connection.close()
+
+    def close(self) -> None:
+        with self._lock:
+            while self._idle:
+                self._idle.pop().close()
+
+
+def _may_repeat(fault: SandboxError) -> bool:
+    """Nothing was done, and the server says that asking again can help: it is busy, or cannot write just now."""
+    return fault.fault.effect == "none" and fault.fault.retry == "same" and fault.fault.attributable == "infra"
+
+
+def connection_refused(error: BaseException) -> bool:
+    """The request never left this machine."""
+    return isinstance(error, ConnectionRefusedError | OSError) and getattr(error, "errno", 0) in (111, 113, 101, -2, -3)
+
+
+def _lost(url: str, error: BaseException, effect: Any) -> SandboxError:
+    said = str(error) or type(error).__name__
+    return SandboxError(
+        f"the environment's server at {url} cannot be reached: {said}",
+        code="infra.server_unreachable" if effect == "none" else "infra.connection_lost",
+        effect=effect,
+        retry="same",
+        hint="is `orchard env serve` running there?",
+    )

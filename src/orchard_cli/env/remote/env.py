@@ -1,0 +1,233 @@
+"""`env=remote`: an environment that another process, or another machine, serves."""
+
+import logging
+import os
+import threading
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ... import schema
+from ...errors import ConfigError, SandboxError
+from ..sandbox import Bind, Limits, Spec
+from ..service.wire import BindBody, LeaseBody, Lifetime, LimitsBody, SandboxBody, SandboxView
+from .client import Client
+from .sandbox import RemoteSandbox
+from .tree import Hashes
+
+DEFAULT = Limits()
+LEASE_S = 90.0
+PROOF = "X-Orchard-Host-Proof"
+log = logging.getLogger("orchard.env")
+
+
+class RemoteEnv:
+    """See `Env`. Leases of everything that is open are renewed in the background, all in one request.
+
+    On the server's machine, as its user, directories are named; else they are uploaded, once for each content.
+    `share` False uploads always.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str = "",
+        *,
+        limits: Limits = DEFAULT,
+        network: str = "none",
+        labels: dict[str, str] | None = None,
+        share: bool = True,
+    ):
+        self.client = Client(url, key)
+        self._limits, self._network, self._labels = limits, network, dict(labels or {})
+        self._capabilities: dict[str, Any] = msgspec.json.decode(self.client.ask("GET", "/v1/capabilities"))
+        self._proof = _proof(self._capabilities.get("same_host", "")) if share else ""
+        self._hashes = Hashes()
+        self._open: dict[str, RemoteSandbox] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._renewer = threading.Thread(target=_renewing, args=(weakref.ref(self), self._stop), daemon=True)
+        self._renewer.start()
+        self._audit = weakref.finalize(self, _left, self.client, self._open)
+
+    def open(self, spec: Spec) -> RemoteSandbox:
+        if self._stop.is_set():
+            raise _closed()
+        body = self.body(spec)
+        headers = {PROOF: self._proof} if self._proof else {}
+        raw = self.client.ask(
+            "POST", "/v1/sandboxes", msgspec.json.encode(body), query={"wait": 60}, headers=headers, timeout_s=120.0
+        )
+        view = msgspec.json.decode(raw, type=SandboxView)
+        while view.state == "creating":
+            raw = self.client.ask("GET", f"/v1/sandboxes/{view.id}", query={"wait": 50}, timeout_s=90.0)
+            view = msgspec.json.decode(raw, type=SandboxView)
+        if view.fault:
+            from ..service.problem import of_view
+
+            raise of_view(view.fault)
+        return self.adopt(view)
+
+    def body(self, spec: Spec) -> SandboxBody:
+        """What the server is asked for; uploads what it lacks."""
+        limits = spec.limits if spec.limits != DEFAULT else self._limits
+        return SandboxBody(
+            image=spec.image,
+            workdir=spec.workdir,
+            tree=self._source(spec.tree) if spec.tree else "",
+            binds=tuple(BindBody(source=self._source(bind.source), target=bind.target) for bind in self._binds(spec)),
+            env=dict(spec.env),
+            limits=LimitsBody(memory_mb=limits.memory_mb, pids=limits.pids, cpus=limits.cpus, disk_mb=limits.disk_mb)
+            if limits != DEFAULT
+            else None,
+            network="open" if "open" in (self._network, spec.network) else "none",
+            labels=self._labels,
+            lifetime=Lifetime(lease_s=LEASE_S),
+        )
+
+    def _binds(self, spec: Spec) -> tuple[Bind, ...]:
+        from ..local.binds import completed
+
+        return completed(spec.binds)
+
+    def _source(self, folder: Path) -> str:
+        folder = folder.resolve()
+        if self._proof:
+            return f"host:{folder}"
+        if not folder.is_dir():
+            raise SandboxError(
+                f"{folder} is not a directory, and only directories are sent to a server",
+                code="client.bad_spec",
+                attributable="client",
+                effect="none",
+                retry="never",
+            )
+        if hash := self._hashes.known(folder):
+            with suppress(SandboxError):
+                self.client.ask("GET", f"/v1/trees/{hash}")
+                return f"sha256:{hash}"
+        file, hash = self._hashes.pack(folder)
+        with file:
+            if not self._has(hash):
+                size = {"Content-Length": str(os.fstat(file.fileno()).st_size)}
+                self.client.ask("PUT", f"/v1/trees/{hash}", file, headers=size, timeout_s=3600.0)
+        return f"sha256:{hash}"
+
+    def _has(self, hash: str) -> bool:
+        try:
+            self.client.ask("GET", f"/v1/trees/{hash}")
+        except SandboxError as error:
+            if error.fault.code != "client.no_such_tree":
+                raise
+            return False
+        return True
+
+    def adopt(self, view: SandboxView) -> RemoteSandbox:
+        """A sandbox that exists, from now on renewed and closed by us."""
+        box = RemoteSandbox(self.client, view, self.adopt, self._forget)
+        with self._lock:
+            self._open[view.id] = box
+        return box
+
+    def attach(self, id: str) -> RemoteSandbox:
+        """One that somebody else made and keeps."""
+        raw = self.client.ask("GET", f"/v1/sandboxes/{id}", query={"wait": 30})
+        return RemoteSandbox(self.client, msgspec.json.decode(raw, type=SandboxView), self.adopt, lambda _: None)
+
+    def _forget(self, id: str) -> None:
+        with self._lock:
+            self._open.pop(id, None)
+
+    def renew(self) -> tuple[str, ...]:
+        """Renew the leases of all that is open; the ids that the server no longer knows."""
+        with self._lock:
+            ids = tuple(self._open)
+        if not ids:
+            return ()
+        body = msgspec.json.encode(LeaseBody(ids=ids))
+        return tuple(msgspec.json.decode(self.client.ask("POST", "/v1/leases", body)).get("unknown", ()))
+
+    def describe(self) -> dict[str, object]:
+        env: dict[str, object] = self._capabilities["env"]
+        paths = "named" if self._proof else "uploaded"
+        return {**env, "kind": "remote", "url": self.client.url, "server": self._capabilities["server"], "trees": paths}
+
+    def close(self) -> None:
+        """Close every sandbox that is still open."""
+        self._stop.set()
+        with self._lock:
+            left = list(self._open.values())
+        for box in left:
+            with suppress(SandboxError):
+                box.close()
+        self._audit.detach()
+        self.client.close()
+
+    def __enter__(self) -> "RemoteEnv":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def open_remote(cfg: schema.Env) -> RemoteEnv:
+    """Raises `ConfigError` if the server cannot be reached, refuses the key or isolates less than was asked for."""
+    if not cfg.url:
+        raise ConfigError(
+            "env=remote needs to know the server", hint="env.url=http://HOST:PORT, of `orchard env serve`"
+        )
+    key = os.environ.get(cfg.api_key_env, "") if cfg.api_key_env else ""
+    limits = Limits(cfg.memory_mb, cfg.pids, cfg.cpus, cfg.disk_mb)
+    try:
+        env = RemoteEnv(cfg.url, key, limits=limits, network=cfg.network)
+    except SandboxError as error:
+        wants_key = error.fault.code in ("client.no_key", "client.wrong_key")
+        hint = f"put the key into the variable {cfg.api_key_env} (env.api_key_env)" if wants_key else error.hint
+        raise ConfigError(f"{cfg.url}: {error}", hint=hint) from error
+    isolation = str(env.describe().get("isolation"))
+    wanted = {"auto": "", "process": "none"}.get(cfg.isolation, cfg.isolation)
+    if (wanted or isolation) != isolation or (not wanted and isolation == "none"):
+        env.close()
+        hint = (
+            "env.isolation=process takes it as it is"
+            if isolation == "none"
+            else "another server, or env.isolation=auto"
+        )
+        raise ConfigError(f"the server at {cfg.url} isolates by `{isolation}`, not as env.isolation asks", hint=hint)
+    return env
+
+
+def _renewing(env: "weakref.ref[RemoteEnv]", stop: threading.Event) -> None:
+    while not stop.wait(LEASE_S / 3):
+        living = env()
+        if living is None:
+            return
+        with suppress(SandboxError):
+            living.renew()
+        del living
+
+
+def _left(client: Client, left: dict[str, RemoteSandbox]) -> None:
+    """At exit, or when an environment was dropped without being closed: what it left is closed, and told."""
+    if not left:
+        return
+    log.warning("%d sandboxes were left open at exit and are closed now: %s", len(left), ", ".join(sorted(left)[:5]))
+    for box in list(left.values()):
+        with suppress(SandboxError):
+            box.close()
+    client.close()
+
+
+def _proof(path: str) -> str:
+    """What only a process on the server's machine with its rights can read."""
+    try:
+        return Path(path).read_text() if path else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _closed() -> SandboxError:
+    return SandboxError("the environment is closed", code="client.closed", effect="none", retry="never")

@@ -1,0 +1,246 @@
+"""One sandbox behind the service, as the client sees it. See `Sandbox`; any thread may use it."""
+
+import hashlib
+import http.client
+import os
+import socket
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from ...errors import SandboxError
+from ..sandbox import ExecResult
+from ..service.problem import of_view
+from ..service.wire import ExecBody, ExecView, FileView, Names, Page, SandboxView, exec_result
+from .client import Client
+from .tunnel import connect
+
+WAIT_S = 50.0  # of one request; then it is asked again
+SLACK_S = 90.0  # what the server may take beyond a command's own time
+BLOCK = 1 << 20
+GONE = ("client.no_such_sandbox", "client.gone", "client.no_such_exec")
+Forget = Callable[[str], None]
+Adopt = Callable[[SandboxView], "RemoteSandbox"]
+
+
+class RemoteSandbox:
+    def __init__(self, client: Client, view: SandboxView, adopt: Adopt, forget: Forget):
+        self.id, self.workdir, self.view = view.id, view.workdir, view
+        self._client, self._adopt, self._forget = client, adopt, forget
+        self._path = f"/v1/sandboxes/{view.id}"
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout_s: float = 60.0,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        max_bytes: int = 1_048_576,
+        merge: bool = False,
+    ) -> ExecResult:
+        body = exec_body(command, timeout_s, cwd, env, stdin, max_bytes, merge)
+        until = time.monotonic() + timeout_s + SLACK_S
+        wait = {"wait": min(timeout_s + 5.0, WAIT_S)}
+        raw = self._ask("POST", "/execs", msgspec.json.encode(body), query=wait)
+        while (view := msgspec.json.decode(raw, type=ExecView)).state == "running":
+            if time.monotonic() > until:
+                raise SandboxError(f"no end of `{view.id}` in {timeout_s + SLACK_S} s", code="infra.agent_silent")
+            raw = self._ask("GET", f"/execs/{view.id}", query={"wait": WAIT_S})
+        if view.fault:
+            raise of_view(view.fault)
+        assert view.result is not None
+        return exec_result(view.result)
+
+    def stream(
+        self, command: str | Sequence[str], *, timeout_s: float = 60.0, **options: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Frames as they come (`started`, `out`, `err`, `gap`, `exit`); a lost connection is gone on from the last."""
+        names = {"cwd": None, "env": None, "stdin": b"", "max_bytes": 1_048_576, "merge": False} | options
+        body = exec_body(command, timeout_s, **names)
+        raw = self._ask("POST", "/execs", msgspec.json.encode(body))
+        id, after = msgspec.json.decode(raw, type=ExecView).id, 0
+        until = time.monotonic() + timeout_s + SLACK_S
+        while True:
+            try:
+                for frame in self.events(id, after):
+                    after = frame["seq"]
+                    yield frame
+                    if frame["type"] in ("exit", "fault"):
+                        return
+            except SandboxError as error:
+                if error.fault.code != "infra.connection_lost" or time.monotonic() > until:
+                    raise
+
+    def events(self, exec_id: str, after: int = 0) -> Iterator[dict[str, Any]]:
+        """Frames of one command after a cursor, pings left out."""
+        with self._client.stream("GET", f"{self._path}/execs/{exec_id}/events", query={"after": after}) as response:
+            for line in response:
+                frame = msgspec.json.decode(line)
+                if "seq" in frame:
+                    yield frame
+
+    def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes:
+        with self._named(), self._read(path) as response:
+            size = int(response.headers.get("Content-Length") or 0)
+            if size > max_bytes:
+                raise SandboxError(
+                    f"{path} has {size} bytes, more than {max_bytes}",
+                    code="client.too_large",
+                    attributable="client",
+                    effect="none",
+                    retry="never",
+                )
+            return response.read()
+
+    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        wanted = {"X-Content-SHA256": hashlib.sha256(data).hexdigest()}
+        self._ask("PUT", "/files", data, query={"path": path, "mode": f"{mode:o}"}, headers=wanted)
+
+    def download(self, path: str, target: Path | str) -> int:
+        """A file of any size to this machine, in pieces; bytes. `target` appears only when it is whole."""
+        part = Path(f"{target}.part")
+        try:
+            with part.open("wb") as file, self._named(), self._read(path) as response:
+                size = 0
+                while piece := response.read(BLOCK):
+                    file.write(piece)
+                    size += len(piece)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        return size
+
+    def upload(self, source: Path | str, path: str, *, mode: int = 0o644) -> int:
+        """A file of any size into the sandbox, in pieces; bytes. Raises `client.hash_mismatch` if it came otherwise."""
+        with Path(source).open("rb") as file:
+            body = Hashed(file)
+            length = {"Content-Length": str(os.fstat(file.fileno()).st_size)}
+            query = {"path": path, "mode": f"{mode:o}"}
+            raw = self._ask("PUT", "/files", body, query=query, headers=length, timeout_s=3600.0)  # type: ignore[arg-type]
+        view = msgspec.json.decode(raw, type=FileView)
+        if view.sha256 != body.digest.hexdigest():
+            raise SandboxError(
+                f"{source} changed while it was sent", code="client.hash_mismatch", attributable="client"
+            )
+        return view.bytes
+
+    def list(self, path: str = ".") -> tuple[str, ...]:
+        found = msgspec.json.decode(self._ask("GET", "/names", query={"path": path}), type=Names)
+        if found.raw:
+            return tuple(os.fsdecode(name) for name in b64decode(found.raw).split(b"\0"))
+        return found.names
+
+    def diff(self) -> str:
+        return os.fsdecode(self._ask("GET", "/diff", timeout_s=600.0))
+
+    def patch(self, diff: str) -> None:
+        if diff.strip():
+            self._ask("POST", "/patch", os.fsencode(diff), timeout_s=600.0)
+
+    def connect(self, port: int, *, timeout_s: float = 5.0) -> socket.socket:
+        """See `Sandbox.connect`; the bytes travel over a WebSocket."""
+        with self._named():
+            return connect(f"{self._client.url}{self._path}/ports/{port}", self._client.headers, timeout_s)
+
+    def fork(self) -> "RemoteSandbox":
+        raw = self._ask("POST", "/fork", b'{"n":1}', query={"wait": 60}, timeout_s=120.0)
+        return self._adopt(msgspec.json.decode(raw, type=Page).items[0])
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            self._ask("DELETE", "", timeout_s=120.0)
+        except SandboxError as error:
+            if error.fault.code != "infra.sandbox_lost":  # nothing is left to close
+                raise
+        finally:
+            self._forget(self.id)
+
+    def __enter__(self) -> "RemoteSandbox":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _ask(self, method: str, path: str, body: bytes | IO[bytes] = b"", **how: Any) -> bytes:
+        with self._named():
+            return self._client.ask(method, self._path + path, body, **how)
+
+    def _read(self, path: str) -> AbstractContextManager[http.client.HTTPResponse]:
+        return self._client.stream("GET", f"{self._path}/files", query={"path": path}, timeout_s=600.0)
+
+    def _named(self) -> "_Named":
+        return _Named(self.id)
+
+
+class _Named:
+    """A sandbox that we were given and that is no longer known was lost: no fault of whoever used it."""
+
+    def __init__(self, id: str):
+        self._id = id
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, SandboxError) and error.fault.code in GONE:
+            raise SandboxError(
+                f"sandbox {self._id} was lost: {error.fault.message}", code="infra.sandbox_lost", effect="unknown"
+            ) from error
+
+
+class Hashed:
+    """A file that is hashed while it is read."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file, self.digest = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.digest.update(data)
+        return data
+
+    def seek(self, place: int) -> None:
+        self._file.seek(place)
+        self.digest = hashlib.sha256()
+
+
+def exec_body(
+    command: str | Sequence[str],
+    timeout_s: float,
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    stdin: bytes,
+    max_bytes: int,
+    merge: bool,
+) -> ExecBody:
+    script = os.fsencode(command) if isinstance(command, str) else None
+    text: str | None
+    b64: str | None
+    try:
+        text, b64 = script.decode() if script is not None else None, None
+    except UnicodeDecodeError:
+        text, b64 = None, b64encode(script or b"").decode()
+    return ExecBody(
+        script=text,
+        script_b64=b64,
+        argv=None if isinstance(command, str) else tuple(command),
+        cwd=cwd,
+        env=dict(env or {}),
+        stdin_b64=b64encode(stdin).decode(),
+        timeout_s=timeout_s,
+        max_bytes=max_bytes,
+        merge=merge,
+    )

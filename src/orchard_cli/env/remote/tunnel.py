@@ -1,0 +1,74 @@
+"""A socket whose other end is a port inside a remote sandbox; two threads carry the bytes over a WebSocket."""
+
+import socket
+import threading
+from contextlib import suppress
+from typing import Any
+
+from ...errors import MissingExtra, SandboxError, installed
+
+PIECE = 1 << 16
+
+
+def connect(url: str, headers: dict[str, str], timeout_s: float) -> socket.socket:
+    """A connected, blocking socket. Raises `SandboxError(code="connect_refused")` when nothing listens there."""
+    if not installed("websockets"):
+        raise MissingExtra("reaching a port of a remote sandbox", "websockets", "env")
+    from websockets.exceptions import ConnectionClosed, WebSocketException
+    from websockets.sync.client import connect as dial
+
+    try:
+        wire = dial(
+            "ws" + url.removeprefix("http"),
+            additional_headers=headers,
+            open_timeout=timeout_s,
+            max_size=None,
+            compression=None,
+            proxy=None,
+        )
+    except (OSError, WebSocketException) as error:
+        raise SandboxError(f"{url}: {error}", code="infra.connection_lost", effect="none", retry="same") from error
+    try:
+        first = wire.recv(timeout=0.05)
+    except TimeoutError:
+        first = None
+    except ConnectionClosed as error:
+        raise _refused(error) from error
+    ours, theirs = socket.socketpair()
+    if first:
+        theirs.sendall(_bytes(first))
+    for carry in (_out, _in):
+        threading.Thread(target=carry, args=(wire, theirs), name="orchard-tunnel", daemon=True).start()
+    return ours
+
+
+def _out(wire: Any, theirs: socket.socket) -> None:
+    from websockets.exceptions import WebSocketException
+
+    with suppress(OSError, WebSocketException):
+        while data := theirs.recv(PIECE):
+            wire.send(data)
+        wire.send(b"")
+
+
+def _in(wire: Any, theirs: socket.socket) -> None:
+    from websockets.exceptions import WebSocketException
+
+    with suppress(OSError, WebSocketException), wire:
+        for message in wire:
+            theirs.sendall(_bytes(message))
+    with suppress(OSError):
+        theirs.shutdown(socket.SHUT_RDWR)
+    theirs.close()
+
+
+def _bytes(message: str | bytes) -> bytes:
+    return message.encode() if isinstance(message, str) else message
+
+
+def _refused(error: Any) -> SandboxError:
+    said = error.rcvd.reason if error.rcvd else str(error)
+    code, _, message = said.partition(" ")
+    if code == "connect_refused":
+        return SandboxError(message, code=code, attributable="unknown", effect="none", retry="same")
+    return SandboxError(message or said, code=code if "." in code else "infra.connection_lost", effect="none")

@@ -1,0 +1,248 @@
+"""All sandboxes of this server: made, found, forked, closed. What exists is what the back end holds, never a record."""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from ...errors import SandboxError
+from ..sandbox import Env, Sandbox, Spec
+from .bus import Bus
+from .keys import Principal
+from .live import Live, Terms
+from .metrics import Metrics
+from .problem import refused
+from .specs import Specs
+from .store.store import Conflict, Kind, Record, Store
+from .wire import Lifetime, SandboxBody, SandboxView
+
+T = TypeVar("T")
+REMEMBERED = 10_000  # sandboxes that are gone, and why
+MISSING: dict[Kind, str] = {"sandbox": "client.no_such_sandbox", "snapshot": "client.no_such_snapshot"}
+
+
+class Fleet:
+    """All methods belong to the event loop; the back end is called in threads.
+
+    `commands` runs commands, `chores` everything else, so that commands never keep a sandbox from being closed.
+    """
+
+    def __init__(self, env: Env, store: Store, specs: Specs, bus: Bus, metrics: Metrics, terms: Terms, server: str):
+        self.env, self.store, self.specs, self.bus, self.metrics = env, store, specs, bus, metrics
+        self.terms, self.server = terms, server
+        self.isolation = str(env.describe().get("isolation", ""))
+        self.lives: dict[str, Live] = {}
+        self.commands = ThreadPoolExecutor(512, thread_name_prefix="exec")
+        self.chores = ThreadPoolExecutor(32, thread_name_prefix="chore")
+        self.stopping = False
+        self._gone: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._closing: dict[str, asyncio.Task[None]] = {}
+        self._making: set[asyncio.Task[None]] = set()
+
+    async def create(self, body: SandboxBody, who: Principal, proof: str, id: str = "") -> Live:
+        """A sandbox that is being made; `Live.settled` says when it is done. Raises before anything is made."""
+        if body.from_snapshot:
+            return await self._from_snapshot(body, who, id)
+        spec, trees = self.specs.read(body, who.tenant, proof)
+        name = body.id or id or new_id()
+        live = self._live(name, who, spec, body.image, body.labels, body.lifetime, trees)
+        await self._admit(live, who)
+        self._make(live, lambda: self.env.open(spec))
+        return live
+
+    async def _from_snapshot(self, body: SandboxBody, who: Principal, id: str) -> Live:
+        plain = SandboxBody(id=body.id, labels=body.labels, lifetime=body.lifetime, from_snapshot=body.from_snapshot)
+        if body != plain:
+            raise refused("a snapshot brings everything but id, labels and lifetime", "client.bad_request")
+        source = self.get(body.from_snapshot, who, "snapshot")
+        return await self._copy(source, who, body.labels, body.lifetime, body.id or id or new_id())
+
+    async def fork(
+        self, id: str, who: Principal, labels: dict[str, str], lifetime: Lifetime, new: str, kind: Kind = "sandbox"
+    ) -> Live:
+        return await self._copy(self.get(id, who), who, labels, lifetime, new, kind)
+
+    async def _copy(
+        self, source: Live, who: Principal, labels: dict[str, str], lifetime: Lifetime, id: str, kind: Kind = "sandbox"
+    ) -> Live:
+        box, _ = source.open_box()
+        for place in source.trees:
+            self.specs.trees.retain(place)
+        live = self._live(id, who, source.spec, source.image, labels, lifetime, list(source.trees), kind)
+        await self._admit(live, who)
+        self._make(live, box.fork)
+        source.touch()
+        return live
+
+    def _live(
+        self,
+        id: str,
+        who: Principal,
+        spec: Spec,
+        image: str,
+        labels: dict[str, str],
+        lifetime: Lifetime,
+        trees: list[Path],
+        kind: Kind = "sandbox",
+    ) -> Live:
+        live = Live(id, who.tenant, who.key, spec, image, dict(labels), lifetime, self.terms, self.server, kind)
+        live.trees, live.isolation = trees, self.isolation
+        return live
+
+    async def _admit(self, live: Live, who: Principal) -> None:
+        """Count it, take its name, write it down: then it may be made."""
+        try:
+            if self.stopping:
+                raise refused("the service is stopping", "capacity.closing")
+            if sum(held.key == who.key for held in self.lives.values()) >= who.max_sandboxes:
+                raise refused(f"this key may hold {who.max_sandboxes} sandboxes", "capacity.quota")
+            if live.id in self.lives:
+                raise _taken(live)
+            self.lives[live.id] = live
+            try:
+                live.version = await self.store.put(live.record(), expect=0)
+            except Conflict:
+                raise _taken(live) from None
+            finally:
+                if not live.version:
+                    del self.lives[live.id]
+        except BaseException:
+            self._release(live)
+            raise
+        self._gone.pop(live.id, None)
+        self.bus.say("created", live.id, live.tenant, labels=live.labels)
+
+    def _make(self, live: Live, how: Callable[[], Sandbox]) -> None:
+        task = asyncio.get_running_loop().create_task(self._open(live, how))
+        self._making.add(task)
+        task.add_done_callback(self._making.discard)
+
+    async def _open(self, live: Live, how: Callable[[], Sandbox]) -> None:
+        with self.metrics.timed("create"):
+            try:
+                box = await self.chore(how)
+            except SandboxError as error:
+                live.failed(error)
+                self.metrics.fault(error.fault)
+                self.bus.say("failed", live.id, live.tenant, code=error.fault.code)
+            else:
+                live.ready(box, self.commands)
+                self.bus.say("ready", live.id, live.tenant)
+        await self._write(live)
+
+    async def _write(self, live: Live) -> None:
+        """The record follows what is; one that was lost is made anew by the upkeep."""
+        try:
+            live.version = await self.store.put(live.record(), expect=live.version)
+        except (Conflict, SandboxError):
+            live.version = -1
+
+    async def chore(self, work: Callable[[], T]) -> T:
+        """Run a call of the back end in a thread. Whatever it raises comes out as `SandboxError`."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.chores, work)
+        except SandboxError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the named boundary to any back end
+            raise SandboxError(f"{type(error).__name__}: {error}", code="infra.backend") from error
+
+    def get(self, id: str, who: Principal, kind: Kind = "sandbox") -> Live:
+        """Another tenant's is as if it did not exist. Raises `client.no_such_sandbox` and `client.gone`."""
+        live = self.lives.get(id)
+        if live and live.seen_by(who) and live.kind == kind:
+            return live
+        tenant, reason = self._gone.get(id, ("", ""))
+        if reason and (who.admin or tenant == who.tenant):
+            raise refused(f"{kind} {id} is gone: {reason}", "client.gone", retry="fresh")
+        raise refused(f"there is no {kind} {id[:100]}", MISSING[kind])
+
+    async def locate(self, id: str, who: Principal) -> Live:
+        """As `get`; names the server where another one holds it."""
+        try:
+            return self.get(id, who)
+        except SandboxError as error:
+            record = await self.store.get("sandbox", id) if error.fault.code == MISSING["sandbox"] else None
+            if record and (who.admin or record.tenant == who.tenant) and record.body["server"] != self.server:
+                raise refused(
+                    f"sandbox {id} is held by {record.body['server']}", "client.other_server", retry="same"
+                ) from None
+            raise
+
+    async def page(
+        self, who: Principal, labels: Mapping[str, str], after: str, limit: int, kind: Kind = "sandbox"
+    ) -> list[SandboxView]:
+        tenant = None if who.admin else who.tenant
+        found = await self.store.page(kind, tenant=tenant, labels=labels, after=after, limit=limit)
+        return [self.lives[r.id].view() if r.id in self.lives else _recorded(r) for r in found]
+
+    async def delete(self, live: Live, why: str = "deleted") -> None:
+        """Close it and every trace. Any number may ask at once."""
+        task = self._closing.get(live.id)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._close(live, why))
+            self._closing[live.id] = task
+        await asyncio.shield(task)
+
+    async def _close(self, live: Live, why: str) -> None:
+        try:
+            await live.settled.wait()
+            live.state = "closing"
+            if live.box:
+                with self.metrics.timed("delete"):
+                    await self.chore(live.box.close)
+            if live.execs:
+                await live.execs.settle()
+            await self.store.delete(live.kind, live.id)
+        finally:
+            del self._closing[live.id]
+        self.lives.pop(live.id, None)
+        self._release(live)
+        self._gone[live.id] = (live.tenant, why)
+        while len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
+        self.bus.say(why.split()[0], live.id, live.tenant)
+
+    def lost(self, record: Record) -> None:
+        """It died with the server that held it."""
+        self._gone[record.id] = (record.tenant, "lost: the server that held it died")
+        self.bus.say("lost", record.id, record.tenant)
+
+    def _release(self, live: Live) -> None:
+        for place in live.trees:
+            self.specs.trees.release(place)
+        live.trees = []
+
+    async def close(self) -> None:
+        """Close all; no new ones."""
+        self.stopping = True
+        closings = [self.delete(live) for live in list(self.lives.values())]
+        await asyncio.gather(*closings, return_exceptions=True)
+        self.commands.shutdown(wait=False)
+        self.chores.shutdown(wait=False)
+
+
+def new_id(prefix: str = "sb") -> str:
+    return f"{prefix}-{secrets.token_hex(10)}"
+
+
+def _taken(live: Live) -> SandboxError:
+    return refused(f"there is a {live.kind} {live.id} already", "client.id_taken")
+
+
+def _recorded(record: Record) -> SandboxView:
+    """As another server wrote it down."""
+    body = record.body
+    return SandboxView(
+        id=record.id,
+        tenant=record.tenant,
+        state=body["state"],
+        image=body["image"],
+        workdir=body["workdir"],
+        labels=record.labels,
+        network=body["network"],
+        created=body["created"],
+        server=body["server"],
+    )

@@ -1,0 +1,144 @@
+"""Serve an environment: here until stopped, or in a thread of this process."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+import uvicorn
+
+from ...errors import ConfigError, OrchardError
+from ..sandbox import Env
+from .app import application
+from .service import Service, Settings
+
+GRACE_S = 5  # for requests in flight when the server is told to stop
+BACKLOG = 2048
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to listen. Port 0: any free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+
+    @property
+    def loopback(self) -> bool:
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def listen(place: Place, auth: bool) -> socket.socket:
+    """The socket. Raises `ConfigError` if others could reach a server without keys, or the port is taken."""
+    if not auth and not place.loopback:
+        raise ConfigError(
+            f"without keys nobody but this machine may be served, and {place.host} is not loopback",
+            hint="leave --no-auth out, or --host",
+        )
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((place.host, place.port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen on {place.host}:{place.port}: {error.strerror}", hint="--port 0 takes any free one"
+        ) from error
+    return listener
+
+
+def address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@asynccontextmanager
+async def _opened(env: Env, settings: Settings) -> AsyncIterator[uvicorn.Server]:
+    service = await Service.open(env, settings)
+    try:
+        config = uvicorn.Config(
+            application(service),
+            lifespan="off",
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=120,
+            timeout_graceful_shutdown=GRACE_S,
+            h11_max_incomplete_event_size=65_536,
+        )
+        yield uvicorn.Server(config)
+    finally:
+        await service.close()
+
+
+def run(env: Env, settings: Settings, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM; then close every sandbox."""
+
+    async def main() -> None:
+        async with _opened(env, settings) as server:
+            await server.serve(sockets=[listener])
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(main())
+
+
+def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.Loop
+
+
+class _Thread(threading.Thread):
+    def __init__(self, env: Env, settings: Settings, listener: socket.socket):
+        super().__init__(name="orchard-env-serve", daemon=True)
+        self._made = (env, settings)
+        self._listener = listener
+        self.started_or_failed = threading.Event()
+        self.error: BaseException | None = None
+        self.server: uvicorn.Server | None = None
+
+    def run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - handed to whoever started us
+            self.error = error
+        finally:
+            self.started_or_failed.set()
+
+    async def _serve(self) -> None:
+        async with _opened(*self._made) as server:
+            self.server = server
+            serving = asyncio.create_task(server.serve(sockets=[self._listener]))
+            while not server.started and not serving.done():
+                await asyncio.sleep(0.005)
+            self.started_or_failed.set()
+            await serving
+
+
+@contextmanager
+def serving(env: Env, settings: Settings, place: Place = Place()) -> Iterator[str]:
+    """A server in a thread; yields its address. Every sandbox is closed at the end."""
+    listener = listen(place, settings.auth)
+    thread = _Thread(env, settings, listener)
+    thread.start()
+    thread.started_or_failed.wait()
+    try:
+        if thread.error:
+            raise thread.error if isinstance(thread.error, OrchardError) else ConfigError(str(thread.error))
+        yield address(listener)
+    finally:
+        if thread.server:
+            thread.server.should_exit = True
+        thread.join()
+        listener.close()

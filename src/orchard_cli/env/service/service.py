@@ -1,0 +1,115 @@
+"""Everything that one server holds, put together."""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ...errors import ConfigError
+from ..sandbox import Env
+from .audit import Audit
+from .bus import Bus
+from .fleet import Fleet
+from .keys import Keys
+from .live import Terms
+from .metrics import Metrics
+from .once import Once
+from .specs import Images, SameHost, Specs
+from .store.sqlite import SqliteStore
+from .store.store import Store
+from .trees import Trees
+from .upkeep import Upkeep
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`state` belongs to one server. `database`: a PostgreSQL that several share; else SQLite in `state`."""
+
+    state: Path
+    root_key: str = ""
+    auth: bool = True
+    database: str = ""
+    name: str = ""
+    images: dict[str, str] = field(default_factory=lambda: {"host": "host"})
+    terms: Terms = Terms()
+    max_body: int = 64 << 20
+    upkeep_s: float = 1.0
+
+
+class Service:
+    """Made by `open`, inside the event loop that serves it."""
+
+    def __init__(self, env: Env, settings: Settings, store: Store, lock: FileLock):
+        state = settings.state
+        self.settings, self.store, self._lock = settings, store, lock
+        self.metrics, self.bus = Metrics(), Bus()
+        self.audit = Audit(state / "audit.jsonl", self.metrics)
+        self.keys = Keys(store, settings.root_key)
+        self.once = Once(store, _secret(state / "digest-key"))
+        self.trees = Trees(state / "trees")
+        self.host = SameHost(state)
+        self.specs = Specs(Images(settings.images), self.trees, self.host)
+        server = settings.name or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self.fleet = Fleet(env, store, self.specs, self.bus, self.metrics, settings.terms, server)
+        self.upkeep = Upkeep(self.fleet, settings.upkeep_s)
+        self.busy: Counter[str] = Counter()  # commands that run, by key
+        self.streams = 0
+
+    @classmethod
+    async def open(cls, env: Env, settings: Settings) -> "Service":
+        """Raises `ConfigError` if another server uses the state folder, `SandboxError` if the store fails."""
+        settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = FileLock(settings.state / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise ConfigError(
+                f"another server uses {settings.state}", hint="stop it, or give this one its own --state"
+            ) from None
+        try:
+            store = await _open_store(settings)
+            service = cls(env, settings, store, lock)
+            await service.upkeep.start()
+        except BaseException:
+            lock.release()
+            raise
+        return service
+
+    async def close(self) -> None:
+        """Ends every sandbox of this server."""
+        self.fleet.stopping = True
+        self.bus.close()
+        await self.fleet.close()
+        await self.upkeep.stop()
+        await self.store.close()
+        self.audit.close()
+        await asyncio.to_thread(self._lock.release)
+
+    @property
+    def ready(self) -> dict[str, bool]:
+        """What must hold for this server to take work."""
+        return {"store": self.upkeep.healthy, "audit": self.audit.ok, "open": not self.fleet.stopping}
+
+
+async def _open_store(settings: Settings) -> Store:
+    if not settings.database:
+        return SqliteStore(settings.state / "store.sqlite")
+    from .store.postgres import PostgresStore
+
+    return await PostgresStore.open(settings.database)
+
+
+def _secret(path: Path) -> bytes:
+    """Made once; without it, digests of request bodies say nothing."""
+    if path.exists():
+        return path.read_bytes()
+    value = secrets.token_bytes(32)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(value)
+    return value

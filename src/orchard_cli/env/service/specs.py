@@ -1,0 +1,119 @@
+"""From what a client asks for to what the back end is asked for."""
+
+import hmac
+import os
+import re
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..sandbox import Bind, Limits, Spec
+from .problem import refused
+from .trees import Trees
+from .wire import SandboxBody
+
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+RESERVED = "orchard/"  # prefix of labels that only the service sets
+MAX_LABELS = 32
+
+
+@dataclass
+class SameHost:
+    """Whoever can read this file, which only our user may, is on this machine and may name its paths anyway."""
+
+    folder: Path
+    token: str = field(default_factory=lambda: secrets.token_hex(32))
+
+    def __post_init__(self) -> None:
+        self.path = self.folder / "same-host"
+        self.path.unlink(missing_ok=True)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(self.token)
+
+    def proven(self, shown: str) -> bool:
+        return hmac.compare_digest(shown.encode(), self.token.encode())
+
+
+@dataclass(frozen=True)
+class Images:
+    """Name → what the back end opens for it. Only these may be used."""
+
+    names: dict[str, str]
+
+    def find(self, name: str) -> str:
+        if name in self.names:
+            return self.names[name]
+        raise refused(
+            f"the image `{name}` is not offered here",
+            "client.unknown_image",
+            hint=f"one of: {', '.join(sorted(self.names))}; the operator adds others with --image NAME=PATH",
+        )
+
+
+@dataclass(frozen=True)
+class Specs:
+    """Reads bodies of one service."""
+
+    images: Images
+    trees: Trees
+    host: SameHost
+
+    def read(self, body: SandboxBody, tenant: str, proof: str) -> tuple[Spec, list[Path]]:
+        """The spec, and the uploaded trees that it takes (to be released when the sandbox is gone)."""
+        check_labels(body.labels)
+        if body.id and not LABEL.fullmatch(body.id):
+            raise refused(
+                "an id is up to 63 lower-case letters, digits and `-`, and begins and ends with one of the former",
+                "client.bad_request",
+            )
+        for name, value in body.env.items():
+            if not VARIABLE.fullmatch(name) or "\0" in value:
+                raise refused(f"`{name!s:.80}` cannot be an environment variable", "client.bad_request")
+        limits = body.limits
+        if limits and min(limits.memory_mb, limits.pids, limits.cpus, limits.disk_mb) < 0:
+            raise refused("a limit is less than 0", "client.bad_request")
+        image = self.images.find(body.image)
+        taken: list[Path] = []
+        try:
+            tree = self._place(body.tree, tenant, proof, taken) if body.tree else None
+            binds = tuple(Bind(self._place(b.source, tenant, proof, taken), _target(b.target)) for b in body.binds)
+        except BaseException:
+            for place in taken:
+                self.trees.release(place)
+            raise
+        own = Limits(limits.memory_mb, limits.pids, limits.cpus, limits.disk_mb) if limits else Limits()
+        return Spec(tree, body.workdir, image, binds, dict(body.env), own, body.network), taken
+
+    def _place(self, source: str, tenant: str, proof: str, taken: list[Path]) -> Path:
+        kind, _, rest = source.partition(":")
+        if kind == "sha256":
+            place = self.trees.take(tenant, rest)
+            taken.append(place)
+            return place
+        if kind != "host":
+            raise refused("a source is `sha256:<hash>` or `host:<path>`", "client.bad_request")
+        if not self.host.proven(proof):
+            raise refused(
+                "a path of this host may be named only by who proves to be on it",
+                "client.forbidden",
+                hint="upload the directory: PUT /v1/trees/<sha256>",
+            )
+        path = Path(rest)
+        if not path.is_absolute() or not path.exists():
+            raise refused(f"there is no {rest} on the server's host", "client.no_such_tree")
+        return path
+
+
+def check_labels(labels: dict[str, str]) -> None:
+    if len(labels) > MAX_LABELS or any(len(k) > 63 or len(v) > 255 for k, v in labels.items()):
+        raise refused(f"at most {MAX_LABELS} labels, of 63 and 255 characters", "client.bad_request")
+    if any(key.startswith(RESERVED) for key in labels):
+        raise refused(f"labels that begin with `{RESERVED}` are the service's own", "client.bad_request")
+
+
+def _target(target: str) -> str:
+    if not target.startswith("/") or ".." in target.split("/") or "\0" in target:
+        raise refused("the target of a bind is an absolute path without `..`", "client.bad_request")
+    return target

@@ -1,0 +1,1 @@
+"""One small repository interface, and the stores behind it."""

@@ -1,0 +1,105 @@
+"""Files in and out of a sandbox piece by piece: never more than a few pieces in memory, whatever the size.
+
+Everything happens inside the sandbox, so that a path means there what it means there.
+"""
+
+import hashlib
+import secrets
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+from ...errors import SandboxError
+from ..sandbox import ExecResult, Sandbox
+from .problem import refused
+
+T = TypeVar("T")
+Chore = Callable[[Callable[[], T]], Awaitable[T]]
+PIECE = 4 << 20
+STEP_S = 120.0
+SIZE = '[ -f "$1" ] || { [ -e "$1" ] && exit 4; exit 3; }; stat -Lc "%s %y %i" -- "$1"'
+READ = 'dd if="$1" bs=4M skip="$2" count=1 iflag=fullblock,nonblock status=none'
+BEGIN = 'mkdir -p -- "$(dirname -- "$1")" && [ ! -d "$1" ] && umask 077 && set -C && : >"$2"'
+APPEND = 'cat >>"$1"'
+END = 'chmod -- "$3" "$2" && mv -fT -- "$2" "$1"'
+
+
+async def _step(chore: "Chore[ExecResult]", box: Sandbox, script: str, *words: str, stdin: bytes = b"") -> bytes:
+    argv = ["/bin/sh", "-c", script, "sh", *words]
+    result = await chore(lambda: box.exec(argv, stdin=stdin, timeout_s=STEP_S, max_bytes=2 * PIECE))
+    if result.ok:
+        return result.stdout
+    if result.exit_code == 3:
+        raise refused(f"no such file in the sandbox: {words[0]}", "client.no_such_file")
+    if result.exit_code == 4:
+        raise refused(f"{words[0]} is not a regular file", "client.not_a_file")
+    said = result.stderr.decode(errors="replace").strip() or result.reason
+    full = "No space left" in said or result.reason == "disk_quota"
+    raise SandboxError(
+        f"{shlex.quote(words[0])}: {said[:500]}",
+        code="workload.disk_quota" if full else "client.file_error",
+        attributable="model" if full else "client",
+        effect="none",
+        retry="never",
+    )
+
+
+async def download(chore: "Chore[ExecResult]", box: Sandbox, path: str) -> tuple[int, AsyncIterator[bytes]]:
+    """Size and content. A file that changes meanwhile breaks the connection off: half a file is never taken for one."""
+    path = _inside(path)
+    seen = await _step(chore, box, SIZE, path)
+    size = int(seen.split()[0])
+
+    async def pieces() -> AsyncIterator[bytes]:
+        sent = 0
+        for number in range((size + PIECE - 1) // PIECE):
+            piece = await _step(chore, box, READ, path, str(number))
+            sent += len(piece)
+            yield piece
+        if sent != size or await _step(chore, box, SIZE, path) != seen:
+            raise SandboxError(f"{path} changed while it was read", code="client.file_changed", attributable="client")
+
+    return size, pieces()
+
+
+async def upload(
+    chore: "Chore[ExecResult]", box: Sandbox, path: str, mode: int, chunks: AsyncIterator[bytes], sha256: str = ""
+) -> tuple[int, str]:
+    """Bytes and hash of what was written: all of it under its name, or nothing. Raises `client.hash_mismatch`."""
+    path = _inside(path)
+    folder, _, name = path.rpartition("/")
+    scratch = f"{folder}/.{secrets.token_hex(8)}.orchard"
+    digest, size = hashlib.sha256(), 0
+    if not name or name in (".", ".."):
+        raise refused(f"{path} is a directory", "client.is_a_directory")
+    await _step(chore, box, BEGIN, path, scratch)
+    try:
+        async for piece in _gathered(chunks):
+            digest.update(piece)
+            size += len(piece)
+            await _step(chore, box, APPEND, scratch, stdin=piece)
+        if sha256 and digest.hexdigest() != sha256.lower():
+            raise refused("the bytes that came do not have this hash", "client.hash_mismatch", retry="same")
+        await _step(chore, box, END, path, scratch, f"{mode:o}")
+    except BaseException:
+        await chore(lambda: box.exec(["/bin/rm", "-f", "--", scratch]))
+        raise
+    return size, digest.hexdigest()
+
+
+async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    parts, size = [], 0
+    async for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size >= PIECE:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def _inside(path: str) -> str:
+    if not path or "\0" in path:
+        raise refused("`path` is needed, without NUL", "client.bad_request")
+    return path if path.startswith("/") else f"./{path}"

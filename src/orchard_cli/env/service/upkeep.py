@@ -1,0 +1,120 @@
+"""What is done every second: leases, records that were lost, records whose server is dead, old keys and trees."""
+
+import asyncio
+import time
+from contextlib import suppress
+
+from ...errors import SandboxError
+from .fleet import Fleet, new_id
+from .keys import Principal
+from .live import Live
+from .store.store import Conflict, Kind, Record
+from .wire import Lifetime
+
+DEAD_S = 30.0  # silence after which a server counts as dead
+SELDOM = 60  # rounds between sweeps of what grows slowly
+KINDS: tuple[Kind, ...] = ("sandbox", "snapshot")
+
+
+class Upkeep:
+    """Nothing is ended because a record is missing: only because its own lease ran out."""
+
+    def __init__(self, fleet: Fleet, every_s: float = 1.0):
+        self._fleet, self._every_s = fleet, every_s
+        self._round = 0
+        self.healthy = True
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Say that this server lives, take away what dead ones left, and go on doing so."""
+        await self._alive()
+        await self.bury()
+        self._task = asyncio.get_running_loop().create_task(self._loop())
+
+    async def stop(self) -> None:
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        with suppress(SandboxError):
+            await self._fleet.store.delete("server", self._fleet.server)
+
+    async def _loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            try:
+                await self.sweep()
+                self.healthy = True
+            except (SandboxError, Conflict):
+                self.healthy = False  # the store; readiness says so, sandboxes go on
+
+    async def sweep(self) -> dict[str, int]:
+        """One round; counts of what was done."""
+        ended = await self.expire()
+        restored = await self.restore()
+        await self._alive()
+        buried = trees = 0
+        if self._round % SELDOM == 0:
+            buried = await self.bury()
+            await self._fleet.store.expire("once", time.time())
+            await self._fleet.store.expire("key", time.time())
+            trees = await asyncio.to_thread(self._fleet.specs.trees.sweep)
+        self._round += 1
+        return {"expired": ended, "restored": restored, "buried": buried, "trees": trees}
+
+    async def expire(self) -> int:
+        """Close what is overdue, all at once."""
+        due = [live for live in self._fleet.lives.values() if live.settled.is_set() and live.overdue]
+        results = await asyncio.gather(*(self._end(live) for live in due), return_exceptions=True)
+        return sum(result is None for result in results)
+
+    async def _end(self, live: Live) -> None:
+        if live.lifetime.on_expire == "snapshot" and live.kind == "sandbox" and live.box:
+            owner = Principal(live.key, live.tenant, frozenset())
+            kept = Lifetime(lease_s=86_400.0)
+            with suppress(SandboxError):
+                await self._fleet.fork(live.id, owner, live.labels, kept, new_id("sn"), "snapshot")
+        await self._fleet.delete(live, "expired: its lease, idle time or lifetime ended")
+
+    async def restore(self) -> int:
+        """Write again the records that the store lost; how many."""
+        fleet, restored = self._fleet, 0
+        known: set[str] = set()
+        for kind in KINDS:
+            known |= await self._ids(kind)
+        for live in list(fleet.lives.values()):
+            if live.state in ("ready", "failed") and (live.id not in known or live.version < 0):
+                live.version = await fleet.store.put(live.record(), expect=None)
+                restored += 1
+        return restored
+
+    async def _ids(self, kind: Kind) -> set[str]:
+        after, found = "", set[str]()
+        while page := await self._fleet.store.page(kind, after=after, limit=1000):
+            found |= {record.id for record in page}
+            after = page[-1].id
+        return found
+
+    async def _alive(self) -> None:
+        fleet = self._fleet
+        record = Record("server", fleet.server, "", {"seen": time.time(), "sandboxes": len(fleet.lives)})
+        await fleet.store.put(record, expect=None)
+
+    async def bury(self) -> int:
+        """Records of servers that are dead, whose sandboxes died with them; how many."""
+        fleet, buried = self._fleet, 0
+        servers = {record.id: record for record in await fleet.store.page("server", limit=1000)}
+        living = {id for id, record in servers.items() if record.body["seen"] > time.time() - DEAD_S}
+        for kind in KINDS:
+            after = ""
+            while page := await fleet.store.page(kind, after=after, limit=1000):
+                after = page[-1].id
+                for record in page:
+                    if record.body["server"] not in living and record.id not in fleet.lives:
+                        with suppress(Conflict):
+                            await fleet.store.delete(kind, record.id, expect=record.version)
+                            fleet.lost(record)
+                            buried += 1
+        for dead in servers.keys() - living:
+            await fleet.store.delete("server", dead)
+        return buried
