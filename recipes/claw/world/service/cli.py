@@ -14,7 +14,7 @@ SUBMITTED = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # first line of output with
 
 
 def main(words: list[str]) -> int:
-    operation, rest = _found(words)
+    operation, rest = found(words)
     if operation is None:
         print(_overview(words[0] if words else ""))
         return 0 if not rest else 1
@@ -60,27 +60,24 @@ def parsed(operation: Operation, words: list[str]) -> dict[str, str]:
 
 
 def usage(operation: Operation) -> str:
-    """One line of use, and one for each argument."""
-    parts = [
-        f"--{a.name} …" if a.required else f"[--{a.name}{'' if a.type == 'boolean' else ' …'}]"
-        for a in operation.arguments
-    ]
-    command = " ".join(["claw", operation.service, *([operation.verb] if operation.verb else []), *parts])
-    return "\n".join(
-        [command, f"  {operation.described()}", *(f"  --{a.name}: {a.about}" for a in operation.arguments)]
-    )
+    """One line of use, one on what it does, and one for each argument."""
+    parts = [a.name.upper() if a.required else f"[--{a.name}={a.type.upper()}]" for a in operation.arguments]
+    lines = [" ".join(["claw", *operation.words, *parts]), f"  {operation.described()}"]
+    return "\n".join([*lines, *(f"  {a.name}: {a.about}" for a in operation.arguments)])
 
 
-def _found(words: list[str]) -> tuple[Operation | None, list[str]]:
-    if words[:1] == ["done"]:
-        return OPERATIONS["done"], words[1:]
-    operation = OPERATIONS.get("_".join(words[:2])) if len(words) > 1 else None
-    return operation, words[2:] if operation else words[1:]
+def found(words: list[str]) -> tuple[Operation | None, list[str]]:
+    """The operation that the words name, and the words after its name."""
+    for count in (2, 1):
+        operation = OPERATIONS.get("_".join(words[:count])) if len(words) >= count else None
+        if operation and operation.words == tuple(words[:count]):
+            return operation, words[count:]
+    return None, words[1:]
 
 
 def _overview(service: str) -> str:
     some = [o for o in OPERATIONS.values() if o.service == service] or list(OPERATIONS.values())
-    return "\n".join(f"claw {o.service} {o.verb}: {o.about}".replace(" :", ":") for o in some)
+    return "\n".join(f"{' '.join(('claw', *o.words))}: {o.about}" for o in some)
 
 
 def _told(operation: Operation, arguments: dict[str, str]) -> int:
@@ -97,7 +94,7 @@ def _told(operation: Operation, arguments: dict[str, str]) -> int:
 def ask(port: int, operation: Operation, arguments: dict[str, str]) -> dict[str, str]:
     """One request. Raises `OSError` or `ValueError` where nothing sensible answers."""
     body = json.dumps(arguments).encode()
-    head = f"POST /{operation.service}/{operation.verb} HTTP/1.1\r\nX-Face: cli\r\nConnection: close\r\n"
+    head = f"POST /{'/'.join(operation.words)} HTTP/1.1\r\nX-Face: cli\r\nConnection: close\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         with connection.makefile("rb") as stream:

@@ -34,7 +34,12 @@ class Operation:
 
     @property
     def name(self) -> str:
-        return f"{self.service}_{self.verb}" if self.verb else self.service
+        return "_".join(self.words)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its name as words of a command or parts of a path."""
+        return (self.service, self.verb) if self.verb else (self.service,)
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of the arguments."""

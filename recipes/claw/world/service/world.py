@@ -61,6 +61,7 @@ class World:
             near = difflib.get_close_matches(str(tool)[:60], self.operations, 1)
             raise Refusal("unknown_tool", f"no tool {str(tool)[:60]}" + (f"; {near[0]}?" if near else ""))
         values = checked(operation, arguments, words=face == "cli")
+        entry["arguments"] = {name: values[name] for name in arguments}
         if self.scene.done:
             raise Refusal("refused", "the task is over")
         fault = self._plan.next(operation.name)
