@@ -1,0 +1,57 @@
+"""Tasks in the world of services: what their sandbox is, how they are judged, and who plays them by script."""
+
+from pathlib import Path
+
+from orchard_cli import schema
+from orchard_cli.domain import Grade
+from orchard_cli.env.sandbox import Env, Sandbox, Spec
+from orchard_cli.harness.calls import CALLS
+from orchard_cli.harness.formats import chosen
+from orchard_cli.harness.harness import Harness
+from orchard_cli.harness.react import ReactLoop
+from orchard_cli.policy.scripted import ScriptedPolicy
+from orchard_cli.task import Task
+
+from . import teacher
+from .evidence import evidence
+from .grade_score import judge
+from .speech import Speech, ToolSpeech
+from .tools import NativeTools
+from .world import launch
+
+PROMPTS = Path(__file__).with_name("prompts")
+
+
+class Assistant:
+    """Thread-safe."""
+
+    def __init__(self, settings: schema.Harness):
+        self._settings = settings
+
+    def harness(self, task: Task) -> Harness:
+        return ReactLoop(self._settings, PROMPTS / self._settings.prompt, NativeTools)
+
+    def spec(self, task: Task) -> Spec:
+        return Spec(binds=launch.binds(), env=launch.variables())
+
+    def prepare(self, task: Task, sandbox: Sandbox) -> None:
+        launch.start(sandbox, task.data["world"])
+
+    def export(self, task: Task, sandbox: Sandbox) -> str:
+        return launch.export(sandbox)
+
+    def grade(self, task: Task, artifact: str, env: Env) -> Grade:
+        """Declared checks only, which run no code of a task."""
+        return judge(task.hidden, evidence(artifact))
+
+    def script(self, task: Task, *, seed: int, error_rate: float) -> ScriptedPolicy:
+        return teacher.script(task, seed=seed, error_rate=error_rate, speech=self._speech())
+
+    def noop(self, task: Task) -> ScriptedPolicy:
+        return teacher.noop(self._speech())
+
+    def wrong(self, task: Task) -> list[ScriptedPolicy]:
+        return teacher.wrong(task, self._speech())
+
+    def _speech(self) -> Speech:
+        return ToolSpeech(chosen(self._settings, "react", CALLS))

@@ -1,0 +1,1 @@
+"""Tasks of the assistant: families in YAML, drawn by seed."""
