@@ -1,13 +1,11 @@
 """A teacher behind a real server on this machine that plays each fault, seen from the whole command."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.endpoint import Endpoint, completion
 
 from orchard_cli.trajectory.reading import read
 from orchard_cli.trajectory.verify import verify
@@ -18,50 +16,9 @@ KEY = "sk-never-to-be-seen-93421"
 BREAKER = "mend the cause, or allow more with distill.max_infra_rate; the same command goes on from here"
 
 
-class Server:
-    """Answers every request with `status` and `answer`."""
-
-    def __init__(self) -> None:
-        self.status, self.answer, self.asked = 200, reply("nothing"), 0
-        outer = self
-
-        class Answer(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                outer.asked += 1
-                sent = json.dumps(outer.answer).encode()
-                self.send_response(outer.status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(sent)))
-                self.send_header("Retry-After", "0.01")
-                self.end_headers()
-                self.wfile.write(sent)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02})
-        self.thread.start()
-
-    def close(self) -> None:
-        self.http.shutdown()
-        self.http.server_close()
-        self.thread.join()
-
-
-def reply(content: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": content}
-    return {
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 2},
-    }
-
-
 @pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
+def server() -> Iterator[Endpoint]:
+    server = Endpoint((200, completion("nothing")))
     yield server
     server.close()
 
@@ -85,15 +42,15 @@ def nowhere(cwd: Path, ended: Ended) -> None:
         assert KEY not in repr(t)
 
 
-def test_a_refused_key_stops_the_run_at_once_and_is_never_shown(tmp_path: Path, server: Server) -> None:
+def test_a_refused_key_stops_the_run_at_once_and_is_never_shown(tmp_path: Path, server: Endpoint) -> None:
     said = f"bad key {KEY} \x1b]0;title\x07 [red]not red[/red]"
-    server.status, server.answer = 401, {"error": {"message": said}}
+    server.answers = [(401, {"error": {"message": said}})]
     ended = distill(server.url, tmp_path)
     error = f"policy: {server.url} refused the key in MY_KEY (401): bad key *** \\x1b]0;title\\x07 [red]not red[/red]"
     refused(ended, 1, error, "no further attempt can succeed; mend this first")
-    assert server.asked <= 8  # those that were under way, not all 21
+    assert len(server.asked) <= 8  # those that were under way, not all 21
     nowhere(tmp_path, ended)
-    server.status, server.answer = 200, reply("nothing")
+    server.answers = [(200, completion("nothing"))]
     ended = distill(server.url, tmp_path)
     assert ended.code == 0, ended.err
     nowhere(tmp_path, ended)
@@ -108,22 +65,22 @@ def test_a_refused_key_stops_the_run_at_once_and_is_never_shown(tmp_path: Path, 
     ids=["busy", "malformed"],
 )
 def test_an_outage_stops_the_run_and_the_same_command_goes_on_when_it_is_over(
-    tmp_path: Path, server: Server, status: int, answer: Any, last: str
+    tmp_path: Path, server: Endpoint, status: int, answer: Any, last: str
 ) -> None:
-    server.status, server.answer = status, answer
+    server.answers = [(status, answer)]
     ended = distill(server.url, tmp_path)
     error = f"20 of 20 attempts ended in infrastructure or verifier errors, the last one: {server.url} {last}"
     refused(ended, 1, error, BREAKER)
     bad = list(read(kept(tmp_path)))
     assert {t.outcome.value for t in bad} == {"infra_error"} and {t.reward for t in bad} == {None}
-    server.status, server.answer = 200, reply("nothing")
+    server.answers = [(200, completion("nothing"))]
     ended = distill(server.url, tmp_path)
     assert ended.code == 0, ended.err
     assert sum(t.outcome.counts for t in read(kept(tmp_path))) == 21
     assert verify(kept(tmp_path)).ok
 
 
-def test_an_endpoint_that_is_down_is_named(tmp_path: Path, server: Server) -> None:
+def test_an_endpoint_that_is_down_is_named(tmp_path: Path, server: Endpoint) -> None:
     server.http.server_close()
     ended = distill(server.url, tmp_path, "teacher.timeout_s=5")
     last = f"cannot reach {server.url}: [Errno 111] Connection refused"
@@ -131,8 +88,8 @@ def test_an_endpoint_that_is_down_is_named(tmp_path: Path, server: Server) -> No
     refused(ended, 1, error, BREAKER)
 
 
-def test_a_conversation_that_is_too_long_counts_as_the_models_own_doing(tmp_path: Path, server: Server) -> None:
-    server.status, server.answer = 400, {"error": {"message": "maximum context length is 10 tokens"}}
+def test_a_conversation_that_is_too_long_counts_as_the_models_own_doing(tmp_path: Path, server: Endpoint) -> None:
+    server.answers = [(400, {"error": {"message": "maximum context length is 10 tokens"}})]
     ended = distill(server.url, tmp_path)
     assert ended.code == 0, ended.err
     assert ended.out.startswith("distill: 3 tasks · 21 trajectories · 21 truncated\n")
