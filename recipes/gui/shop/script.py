@@ -51,7 +51,7 @@ def next_turn(plan: Sequence[dict[str, object]], messages: Sequence[Message]) ->
             thought, calls = step(milestone, seen[-1], home)
             return thought, tuple(_numbered(calls))
         left = left[reached:]
-    return "All is done.", (call("done", answer="Done."),)
+    return "All is done.", (call("done", response="Done."),)
 
 
 def _numbered(calls: Sequence[ToolCall]) -> list[ToolCall]:

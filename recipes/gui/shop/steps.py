@@ -25,7 +25,7 @@ def click(thing: Thing) -> ToolCall:
 
 
 def write(thing: Thing, text: str) -> ToolCall:
-    return call("write", id=thing.id, text=text)
+    return call("write", id=thing.id, message=text)
 
 
 def behind(milestone: Milestone, seen: Sequence[Screen]) -> int:
@@ -185,7 +185,7 @@ def _go(screen: Screen, name: str, thought: str) -> Turn | None:
 
 
 def _answer(m: Milestone, screen: Screen) -> Turn | None:
-    return "That is what was asked.", (call("done", answer=m["text"]),)
+    return "That is what was asked.", (call("done", response=m["text"]),)
 
 
 STEPS: dict[str, Callable[[Milestone, Screen], Turn | None]] = {

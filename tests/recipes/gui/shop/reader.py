@@ -124,11 +124,11 @@ class WordBrowser:
 
     def call(self, call: ToolCall) -> None:
         if call.name == "done":
-            self.answer, self.done = call.arguments["answer"], True
+            self.answer, self.done = call.arguments["response"], True
         elif call.name == "goto_url":
             self.visit(call.arguments["url"])
         elif call.name == "write":
-            self.page.things[call.arguments["id"]].value = call.arguments["text"]
+            self.page.things[call.arguments["id"]].value = call.arguments["message"]
         else:
             self.click(self.page.things[call.arguments["id"]])
 
