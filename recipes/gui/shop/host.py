@@ -28,6 +28,27 @@ print(started.stdout.readline().decode().strip())
 """
 
 
+# What a browser's site needs, as plain values: the shop serves many attempts, each begins with a reset.
+HERE = Path(__file__).parent
+HEADER = "X-Shop-Token"
+
+
+def command(folder: str, token: str, state_file: str) -> tuple[str, ...]:
+    """Starts the shop whose files lie in `folder`; `{python}` and `{port}` are left to be filled in."""
+    options = ("--seed", "0", "--state", state_file, "--token", token)
+    return ("{python}", "-I", f"{folder}/server.py", "--port", "{port}", *options)
+
+
+def reset(task: Task, token: str) -> tuple[str, str, dict[str, str], str]:
+    """(method, path, headers, body) of the request that makes the shop ready for `task`."""
+    return "POST", "/__reset", {HEADER: token, "Content-Type": "application/json"}, json.dumps(task.data["shop"])
+
+
+def look(token: str) -> tuple[str, str, dict[str, str], str]:
+    """(method, path, headers, body) of the request that is answered with the state, for `read_state` and `grade`."""
+    return "GET", "/__state", {HEADER: token}, ""
+
+
 @dataclass(frozen=True)
 class Shop:
     """A shop that runs. url: its first page, as a browser in the sandbox reaches it."""
@@ -40,9 +61,8 @@ class Shop:
 
 def files() -> dict[str, bytes]:
     """Name below the shop's folder → content, of all that must be in the sandbox."""
-    here = Path(__file__).parent
-    found = [here / "server.py", *sorted((here / "storefront").glob("*.py"))]
-    return {str(path.relative_to(here)): path.read_bytes() for path in found}
+    found = [HERE / "server.py", *sorted((HERE / "storefront").glob("*.py"))]
+    return {str(path.relative_to(HERE)): path.read_bytes() for path in found}
 
 
 def start(task: Task, sandbox: Sandbox, *, port: int = 0, python: str = "python3", folder: str = FOLDER) -> Shop:

@@ -13,7 +13,10 @@ from orchard_cli.trajectory import Message
 _LINE = re.compile(r"^\s*[-*•]?\s*\[(?P<id>[\w-]{1,20})\]\s*:?\s*<?(?P<role>[A-Za-z_-]+)>?\s*:?\s*(?P<rest>.*)$")
 _NAME = re.compile(r"""^"((?:[^"\\]|\\.)*)"|^'((?:[^'\\]|\\.)*)'|^(\S.*?)(?:\s{2,}|$)""")
 _URL = re.compile(r"https?://[^\s\"'<>)\]]+")
-_HERE = re.compile(r"^\W*(?:current\s+)?(?:url|page|address|location)\b|\bactive\b|\bcurrent\b|^\s*\*", re.IGNORECASE)
+_HERE = re.compile(
+    r"^\W*(?:current\s+)?(?:url|page|address|location)\b|\bactive\b|\bcurrent\b|\bin front\b|^\s*\*", re.IGNORECASE
+)
+_BELOW = re.compile(r"^\W*\d+ (?:more )?elements? below", re.IGNORECASE | re.MULTILINE)
 ROLES = {
     "link": {"link", "a"},
     "button": {"button", "submit"},
@@ -36,10 +39,11 @@ class Screen:
 
     url: str
     things: tuple[Thing, ...]
+    more: bool = False  # it says that there is more further down
 
     @classmethod
     def read(cls, text: str) -> "Screen":
-        return cls(_address(text), tuple(_things(text)))
+        return cls(_address(text), tuple(_things(text)), bool(_BELOW.search(text)))
 
     @property
     def place(self) -> SplitResult:

@@ -41,6 +41,8 @@ def step(milestone: Milestone, screen: Screen, home: str) -> Turn:
     turn = STEPS[milestone["do"]](milestone, screen)
     if turn is not None:
         return turn
+    if screen.more:
+        return "It must be further down.", (call("scroll", direction="down", amount=0.8),)
     start = screen.find("link", "Home")
     return LOST, (click(start) if start else call("goto_url", url=home),)
 

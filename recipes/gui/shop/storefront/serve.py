@@ -106,8 +106,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--state", type=Path, required=True, help="file that holds what the shopper did")
     parser.add_argument("--setup", type=Path, help="JSON {token, start}; read once, then removed")
+    parser.add_argument("--token", default="", help="opens /__state and /__reset; seen by whoever may list processes")
     given = parser.parse_args()
-    setup = {}
+    setup = {"token": given.token}
     if given.setup:
         setup = json.loads(given.setup.read_text("utf-8"))
         given.setup.unlink()

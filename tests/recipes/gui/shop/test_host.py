@@ -1,7 +1,12 @@
 """The shop in a real sandbox: it starts without a network, serves, and leaves a state that can be graded."""
 
+import json
 import shutil
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from orchard_cli.recipes.gui.shop import host
@@ -59,3 +64,17 @@ def test_a_state_that_is_gone_is_the_verifiers_fault(sandbox: Sandbox) -> None:
     sandbox.exec(["rm", shop.state_file])
     with pytest.raises(GradeError, match="gone"):
         host.state(sandbox, shop)
+
+
+def test_the_command_of_a_lasting_shop_works_as_written(tmp_path: Path) -> None:
+    words = host.command(str(host.HERE), "secret", str(tmp_path / "state.json"))
+    argv = [word.format(python=sys.executable, port=0) for word in words]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            port = int(running.stdout.readline())  # type: ignore[union-attr]
+            method, path, headers, _ = host.look("secret")
+            asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers, method=method)
+            with urllib.request.urlopen(asked, timeout=10) as reply:
+                assert json.load(reply)["cart"] == {}
+        finally:
+            running.kill()

@@ -2,6 +2,7 @@
 
 import pytest
 from orchard_cli.recipes.gui.shop.screen import Screen, screens
+from orchard_cli.recipes.gui.shop.steps import step
 
 from orchard_cli.trajectory import Message
 
@@ -33,6 +34,8 @@ def test_ids_may_be_words_and_names_may_hold_quotes() -> None:
         ("URL: http://a/cart?added=p1", "http://a/cart?added=p1"),
         ("Tab 0: http://b/\n* Tab 1 (active): http://a/x", "http://a/x"),
         ("Page: Cart (http://a/cart)", "http://a/cart"),
+        ("url: http://a/x", "http://a/x"),
+        ("tab [0]: http://b/\ntab [1] in front: http://a/x\ntab [2]: http://c/", "http://a/x"),
         ("nothing here", ""),
         ('URL: http://a/\n[3] link "http://evil/"', "http://a/"),
     ],
@@ -54,3 +57,14 @@ def test_what_is_said_between_two_replies_is_one_screen() -> None:
     )
     assert [s.url for s in seen] == ["http://a/", "http://b/"]
     assert seen[1].find("link", "home") is not None and seen[1].find("button", "no") is None
+
+
+def test_a_shopper_scrolls_for_what_is_not_in_view() -> None:
+    screen = Screen.read('url: http://a/\n[1] link "Home"\n(7 elements below, scroll down)')
+    _, (scroll,) = step({"do": "checkout", "delivery": "express", "address": {}}, screen, "http://a/")
+    assert (scroll.name, scroll.arguments["direction"]) == ("scroll", "down")
+    bottom = Screen.read('url: http://a/\n[1] link "Home"')
+    _, (click,) = step({"do": "checkout", "delivery": "express", "address": {}}, bottom, "http://a/")
+    assert click.arguments == {"id": 1}
+    _, (lost,) = step({"do": "checkout", "delivery": "express", "address": {}}, Screen.read(""), "http://a/")
+    assert (lost.name, lost.arguments) == ("goto_url", {"url": "http://a/"})

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+from orchard_cli.recipes.gui.shop import host
+from orchard_cli.recipes.gui.shop.grade import grade, read_state
 from orchard_cli.recipes.gui.shop.storefront.catalog import PER_CATEGORY, account, catalogue
 from orchard_cli.recipes.gui.shop.storefront.listing import Query, cents
+from orchard_cli.recipes.gui.shop.tasks import generate
 
 from .conftest import TOKEN, Open
 from .reader import WordBrowser
@@ -171,6 +174,18 @@ def test_the_graders_address_is_a_missing_page_without_the_token(opened: Open) -
     ask(opened, "POST", f"/cart/add/{FIRST.id}", "quantity=1")
     assert ask(opened, "POST", "/__reset", b'{"seed": 4}', **{"X-Shop-Token": TOKEN})[0] == 200
     assert opened.state()["cart"] == {} and opened.state()["past"][0]["number"] == account(4).orders[0].number
+
+
+def test_one_server_serves_attempt_after_attempt(opened: Open) -> None:
+    task = next(iter(generate("eval", 1, families=["remove"])))
+    method, path, headers, body = host.reset(task, TOKEN)
+    assert ask(opened, method, path, body, **headers)[0] == 200
+    assert opened.state()["cart"] == task.data["shop"]["start"]["cart"]
+    method, path, headers, body = host.look(TOKEN)
+    state = read_state(ask(opened, method, path, body, **headers)[1])
+    (gone,) = state["cart"].keys() - task.hidden["changes"]["cart"].keys()
+    ask(opened, "POST", f"/cart/change/{gone}", "quantity=0")
+    assert grade(task, read_state(ask(opened, method, path, body, **headers)[1]), "")[0] == 1.0
 
 
 def test_no_token_opens_a_shop_that_has_none(opened: Open) -> None:
