@@ -24,6 +24,7 @@ STAGES = {
 }
 
 _EXTRAS = {"torch": "train", "transformers": "train", "tokenizers": "train", "safetensors": "train", "openai": "http"}
+_EXTRAS |= dict.fromkeys(("starlette", "uvicorn", "prometheus_client", "websockets"), "env") | {"asyncpg": "postgres"}
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="`--show` prints all settings.")]
 Show = Annotated[bool, typer.Option("--show", help="Print the composed settings and stop.")]
@@ -195,9 +196,9 @@ for _name, _folder in domains.find().items():
 
 
 def _nouns() -> None:
-    from .commands import model, runs, traj
+    from .commands import env, model, runs, traj
 
-    for noun in (traj, runs, model):
+    for noun in (traj, runs, model, env):
         app.add_typer(noun.app, name=noun.__name__.rpartition(".")[2])
 
 

@@ -20,6 +20,7 @@ from .tree import Hashes
 
 DEFAULT = Limits()
 LEASE_S = 90.0
+FIRST_S = 3.0  # patience with a server that was never reached; later it is `client.AGAIN_S`
 PROOF = "X-Orchard-Host-Proof"
 log = logging.getLogger("orchard.env")
 
@@ -43,7 +44,8 @@ class RemoteEnv:
     ):
         self.client = Client(url, key)
         self._limits, self._network, self._labels = limits, network, dict(labels or {})
-        self._capabilities: dict[str, Any] = msgspec.json.decode(self.client.ask("GET", "/v1/capabilities"))
+        first = Client(url, key, again_s=FIRST_S).ask("GET", "/v1/capabilities")
+        self._capabilities: dict[str, Any] = msgspec.json.decode(first)
         self._proof = _proof(self._capabilities.get("same_host", "")) if share else ""
         self._hashes = Hashes()
         self._open: dict[str, RemoteSandbox] = {}

@@ -1,9 +1,9 @@
-"""Serve an environment: here until stopped, or in a thread of this process."""
+"""Serve an environment from a thread of this process, so that signals stay with whoever started it."""
 
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -79,17 +79,6 @@ async def _opened(env: Env, settings: Settings) -> AsyncIterator[uvicorn.Server]
         await service.close()
 
 
-def run(env: Env, settings: Settings, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM; then close every sandbox."""
-
-    async def main() -> None:
-        async with _opened(env, settings) as server:
-            await server.serve(sockets=[listener])
-
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(main())
-
-
 def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
     try:
         import uvloop
@@ -104,6 +93,7 @@ class _Thread(threading.Thread):
         self._made = (env, settings)
         self._listener = listener
         self.started_or_failed = threading.Event()
+        self.ended = threading.Event()  # an interrupted `join` takes a running thread for ended (bpo-45274)
         self.error: BaseException | None = None
         self.server: uvicorn.Server | None = None
 
@@ -115,6 +105,7 @@ class _Thread(threading.Thread):
             self.error = error
         finally:
             self.started_or_failed.set()
+            self.ended.set()
 
     async def _serve(self) -> None:
         async with _opened(*self._made) as server:
@@ -126,19 +117,34 @@ class _Thread(threading.Thread):
             await serving
 
 
+@dataclass(frozen=True)
+class Running:
+    url: str
+    wait: Callable[[], object]  # until the server ended by itself
+
+
 @contextmanager
 def serving(env: Env, settings: Settings, place: Place = Place()) -> Iterator[str]:
-    """A server in a thread; yields its address. Every sandbox is closed at the end."""
-    listener = listen(place, settings.auth)
+    """The address of a server that runs until the end of the block. Every sandbox is closed then."""
+    with running(env, settings, listen(place, settings.auth)) as server:
+        yield server.url
+
+
+@contextmanager
+def running(env: Env, settings: Settings, listener: socket.socket) -> Iterator[Running]:
+    """As `serving`, on a socket from `listen`. Raises `ConfigError` if it cannot start."""
     thread = _Thread(env, settings, listener)
     thread.start()
     thread.started_or_failed.wait()
     try:
         if thread.error:
             raise thread.error if isinstance(thread.error, OrchardError) else ConfigError(str(thread.error))
-        yield address(listener)
+        yield Running(address(listener), thread.ended.wait)
     finally:
         if thread.server:
             thread.server.should_exit = True
+        thread.ended.wait()
         thread.join()
         listener.close()
+    if thread.error:
+        raise thread.error

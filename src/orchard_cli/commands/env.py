@@ -1,0 +1,219 @@
+"""`orchard env serve|ps|exec|shell|cp|gc|bench|doctor`: the sandbox service and its client."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..console import Console
+from ..errors import ConfigError
+
+app = typer.Typer(help="Sandboxes for agents, served.", no_args_is_help=True, pretty_exceptions_enable=False)
+PORT = 8700
+KEY = "ORCHARD_ENV_API_KEY"
+
+Url = Annotated[str, typer.Option(envvar="ORCHARD_ENV_URL", help="Address of the server.")]
+KeyEnv = Annotated[str, typer.Option(help="Name of the variable that holds the API key.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Box = Annotated[str, typer.Argument(metavar="SANDBOX", help="A sandbox's id, or `new`.")]
+HERE = f"http://127.0.0.1:{PORT}"
+
+
+@app.command("serve")
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0: any free one.")] = PORT,
+    state: Annotated[Path | None, typer.Option(help="Folder of its store, audit log and uploaded trees.")] = None,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="No keys; on a loopback address only.")] = False,
+    isolation: Annotated[str, typer.Option(help="As env.isolation.")] = "auto",
+    network: Annotated[str, typer.Option(help="As env.network.")] = "none",
+    image: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="A root that may be asked for.")] = None,
+    database: Annotated[str, typer.Option(help="postgresql://…, where several servers share one.")] = "",
+    lease_s: Annotated[float, typer.Option(help="Seconds that an unused sandbox is kept by default.")] = 900.0,
+) -> None:
+    """Serve sandboxes of this machine over REST until stopped; then close them all."""
+    from ..env.local.local import LocalEnv
+    from ..env.service.live import Terms
+    from ..env.service.serve import Place, listen, running
+    from ..env.service.service import Settings
+    from .env_session import server_key, state_folder
+
+    console = Console()
+    key = "" if no_auth else server_key(console, KEY)
+    images = {"host": "host"} | dict(_image(text) for text in image or ())
+    settings = Settings(
+        state or state_folder(), key, auth=not no_auth, database=database, images=images, terms=Terms(lease_s=lease_s)
+    )
+    listener = listen(Place(host, port), settings.auth)
+    try:
+        with LocalEnv(isolation, network) as env, running(env, settings, listener) as server:
+            console.note(f"isolation: {env.describe()['isolation']}, network: {network}, state: {settings.state}")
+            console.say(server.url)
+            sys.stdout.flush()
+            server.wait()
+    except KeyboardInterrupt:
+        console.note("stopped; every sandbox is closed")
+
+
+@app.command("ps")
+def ps(
+    url: Url = HERE,
+    key_env: KeyEnv = KEY,
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only with this label.")] = None,
+    json: Json = False,
+) -> None:
+    """List the sandboxes of the server."""
+    import time
+
+    import msgspec
+
+    from ..env.service.wire import Page, SandboxView
+    from .env_session import client
+
+    console, env, after = Console(json_only=json), client(url, key_env), ""
+    found: list[SandboxView] = []
+    with env:
+        while True:
+            query = {"limit": 1000, "after": after} | ({"label": (label or [])[-1]} if label else {})
+            page = msgspec.json.decode(env.client.ask("GET", "/v1/sandboxes", query=query), type=Page)
+            found += page.items
+            if not (after := page.next):
+                break
+    if json:
+        console.data(msgspec.to_builtins(found))
+        return
+    now = time.time()
+    rows = [
+        (v.id, v.state, v.image, v.tenant, f"{now - v.created:.0f}", f"{max(0.0, v.expires - now):.0f}", _labels(v))
+        for v in found
+    ]
+    console.table(
+        f"{len(found)} sandboxes at {url}", ("id", "state", "image", "tenant", "age s", "lease s", "labels"), rows
+    )
+
+
+@app.command("exec", context_settings={"ignore_unknown_options": True})
+def exec_(
+    box: Box,
+    command: Annotated[list[str], typer.Argument(help="argv; one word is a bash script.")],
+    url: Url = HERE,
+    key_env: KeyEnv = KEY,
+    timeout_s: Annotated[float, typer.Option(help="Seconds.")] = 600.0,
+) -> None:
+    """Run a command; its output as it comes, its exit code as ours."""
+    from .env_session import client, open_, show
+
+    with client(url, key_env) as env:
+        opened = open_(env, box)
+        try:
+            wanted: Any = command if len(command) > 1 else command[0]
+            code = show(opened.stream(wanted, timeout_s=timeout_s))
+        finally:
+            if box == "new":
+                opened.close()
+    raise typer.Exit(code)
+
+
+@app.command("shell")
+def shell(box: Box = "new", url: Url = HERE, key_env: KeyEnv = KEY) -> None:
+    """Type commands; each runs in the folder that the one before it left. Ctrl-D ends."""
+    from .env_session import client, open_, read_line, show
+
+    with client(url, key_env) as env:
+        opened = open_(env, box)
+        folder = opened.workdir
+        try:
+            while (line := read_line(f"{opened.id}:{folder}$ ")) is not None:
+                # the folder goes to a file of its own, so that output stays what the command printed
+                script = f"trap 'pwd >/tmp/.orchard-shell' EXIT\n{line}"
+                show(opened.stream(script, timeout_s=3600.0, cwd=folder))
+                folder = opened.read("/tmp/.orchard-shell").decode(errors="replace").rstrip("\n") or folder
+        finally:
+            if box == "new":
+                opened.close()
+
+
+@app.command("cp")
+def cp(
+    source: Annotated[str, typer.Argument(help="A file here, or SANDBOX:PATH.")],
+    target: Annotated[str, typer.Argument(help="A file here, or SANDBOX:PATH.")],
+    url: Url = HERE,
+    key_env: KeyEnv = KEY,
+) -> None:
+    """Copy a file of any size into a sandbox or out of one."""
+    from .env_session import client
+
+    (here, inside) = (":" not in source, ":" not in target)
+    if here == inside:
+        raise ConfigError("one of the two must be SANDBOX:PATH", hint="orchard env cp ./a.txt sb-…:a.txt")
+    box, _, path = (target if here else source).partition(":")
+    with client(url, key_env) as env:
+        opened = env.attach(box)
+        if here:
+            size = opened.upload(Path(source), path, mode=Path(source).stat().st_mode & 0o777)
+        else:
+            size = opened.download(path, Path(target))
+    Console().note(f"{size:,} bytes")
+
+
+@app.command("gc")
+def gc(url: Url = HERE, key_env: KeyEnv = KEY, json: Json = False) -> None:
+    """One round of upkeep now: expired leases, lost records, unused trees."""
+    import msgspec
+
+    from .env_session import client
+
+    with client(url, key_env) as env:
+        done = msgspec.json.decode(env.client.ask("POST", "/v1/gc"))
+    console = Console(json_only=json)
+    if json:
+        console.data(done)
+    console.say(", ".join(f"{count} {what}" for what, count in done.items()))
+
+
+@app.command("bench")
+def bench(
+    sandboxes: Annotated[int, typer.Option(help="Also so many at once: create, 4 commands each, delete.")] = 0,
+    repeat: Annotated[int, typer.Option(help="Times of each measurement.")] = 200,
+    json: Json = False,
+) -> None:
+    """Measure this machine: embedded and over REST, beside raw subprocess and bare bwrap in the same run."""
+    from ..env.service.bench import measure, rows
+
+    console = Console(json_only=json)
+    result = measure(repeat=repeat, sandboxes=sandboxes, note=console.note)
+    if json:
+        console.data(result)
+        return
+    for title, columns, lines in rows(result):
+        console.table(title, columns, lines)
+
+
+@app.command("doctor")
+def doctor(json: Json = False) -> None:
+    """Say what isolation is proven on this machine, and what to install. Exit 1 if none is."""
+    from dataclasses import asdict
+
+    from ..env.service.doctor import examine
+
+    console, findings = Console(json_only=json), examine()
+    if json:
+        console.data([asdict(finding) for finding in findings])
+    columns = ("what", "state", "detail", "to do")
+    console.table("", columns, [(f.what, f.state, f.detail, f.hint) for f in findings])
+    if not findings[0].good:
+        raise typer.Exit(1)
+
+
+def _labels(view: Any) -> str:
+    return " ".join(f"{key}={value}" for key, value in view.labels.items())
+
+
+def _image(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not equals or not Path(path).exists():
+        raise ConfigError(
+            f"--image {text}: not NAME=PATH of something that exists", hint="--image mini=/srv/roots/mini"
+        )
+    return name, path

@@ -1,0 +1,62 @@
+"""What the commands of `orchard env` share: the client, the key, and how a command's output is shown."""
+
+import os
+import secrets
+import sys
+from base64 import b64decode
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..console import Console
+from ..env.remote.env import RemoteEnv
+from ..env.remote.sandbox import RemoteSandbox
+from ..env.sandbox import Spec
+from ..errors import SandboxError
+
+
+def client(url: str, key_env: str) -> RemoteEnv:
+    return RemoteEnv(url, os.environ.get(key_env, ""))
+
+
+def open_(env: RemoteEnv, box: str) -> RemoteSandbox:
+    return env.open(Spec()) if box == "new" else env.attach(box)
+
+
+def show(frames: Iterable[dict[str, Any]]) -> int:
+    """Print what comes; the exit code (128 + the signal, 124 for a timeout of ours)."""
+    code = 0
+    for frame in frames:
+        if frame["type"] in ("out", "err"):
+            data = frame["text"].encode() if "text" in frame else b64decode(frame["b64"])
+            stream = sys.stdout.buffer if frame["type"] == "out" else sys.stderr.buffer
+            stream.write(data)
+            stream.flush()
+        elif frame["type"] == "fault":
+            raise SandboxError(frame["message"], code=frame["code"], hint=frame.get("hint", ""))
+        elif frame["type"] == "exit":
+            known = {"timeout": 124, "oom": 137}.get(frame["reason"])
+            code = known or (frame["exit_code"] if frame["exit_code"] is not None else 128 + (frame["signal"] or 0))
+    return code
+
+
+def read_line(prompt: str) -> str | None:
+    try:
+        return input(prompt)
+    except EOFError:
+        return None
+
+
+def state_folder() -> Path:
+    from platformdirs import user_state_path
+
+    return user_state_path("orchard") / "env"
+
+
+def server_key(console: Console, name: str) -> str:
+    """The operator's, or a new one that is shown once."""
+    if key := os.environ.get(name, ""):
+        return key
+    key = secrets.token_urlsafe(24)
+    console.note(f"a key for this run, since {name} is not set: export {name}={key}")
+    return key

@@ -1,0 +1,200 @@
+"""`orchard env bench`: this machine's sandboxes, embedded and over REST, beside raw subprocess and bare bwrap.
+
+Closed loop. A failure counts as +∞ in its distribution: it is never dropped. Server, client and sandboxes share the
+cores; the server is a process of its own, as it is in use.
+"""
+
+import math
+import os
+import platform
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ...errors import OrchardError, RunError
+from ..local.local import LocalEnv
+from ..remote.env import RemoteEnv
+from ..sandbox import Env, Sandbox, Spec
+
+ECHO = "echo hi"
+AT_ONCE = 16
+BWRAP = (
+    *("bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"),
+    *("--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"),
+    *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "bash", "-c", ECHO),
+)
+Figures = dict[str, float]
+Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
+
+
+def measure(*, repeat: int, sandboxes: int, note: Callable[[str], None]) -> dict[str, Any]:
+    """Milliseconds by what was done; with `sandboxes`, also so many alive at once, over REST."""
+    result: dict[str, Any] = {"machine": machine(), "ms": {}, "per_s": {}}
+    ms = result["ms"]
+    ms["subprocess: exec"] = timed(lambda: _run(("bash", "-c", ECHO)), repeat)
+    ms["bare bwrap: exec"] = timed(lambda: _run(BWRAP), repeat)
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder, "tree")
+        tree.mkdir()
+        (tree / "a.txt").write_text("one\n")
+        note("embedded …")
+        with LocalEnv() as env:
+            result["isolation"] = env.describe()["isolation"]
+            _measure(env, Spec(tree=tree), "embedded", repeat, result)
+        note("over REST …")
+        with served(Path(folder)) as remote:
+            _measure(remote, Spec(tree=tree), "REST", repeat, result)
+            if sandboxes:
+                note(f"{sandboxes} sandboxes …")
+                result["many"] = many(remote, Spec(tree=tree), sandboxes)
+    return result
+
+
+def machine() -> dict[str, object]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_1min": round(os.getloadavg()[0], 1),
+    }
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[RemoteEnv]:
+    """A client of a server that runs as `orchard env serve` does."""
+    key = secrets.token_hex(16)
+    argv = [sys.executable, "-m", "orchard_cli", "env", "serve", "--port", "0", "--state", str(folder / "state")]
+    environment = {**os.environ, "ORCHARD_ENV_API_KEY": key}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as server:
+        try:
+            url = server.stdout.readline().strip() if server.stdout else ""
+            if not url.startswith("http"):
+                raise RunError(f"the server did not start: {server.stderr.read().strip() if server.stderr else ''}")
+            with RemoteEnv(url, key) as env:
+                yield env
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
+def timed(call: Callable[[], object], repeat: int) -> Figures:
+    """Wall-clock milliseconds; the first call warms up and is not counted."""
+    _once(call)
+    return figures([_once(call) for _ in range(repeat)])
+
+
+def _once(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    try:
+        call()
+    except (OrchardError, OSError, subprocess.SubprocessError):
+        return math.inf
+    return (time.perf_counter() - began) * 1e3
+
+
+def figures(times: list[float]) -> Figures:
+    times = sorted(times)
+    at = {f"p{share}": times[min(len(times) - 1, int(len(times) * share / 100))] for share in (50, 95, 99)}
+    return {"min": times[0], **at, "max": times[-1], "n": len(times), "failed": times.count(math.inf)}
+
+
+def _run(argv: tuple[str, ...]) -> None:
+    subprocess.run(argv, check=True, stdout=subprocess.PIPE)
+
+
+def _right(box: Sandbox) -> None:
+    if box.exec(ECHO).stdout != b"hi\n":
+        raise RunError("the command printed something else")
+
+
+def _measure(env: Env, spec: Spec, name: str, repeat: int, result: dict[str, Any]) -> None:
+    made: list[Sandbox] = []
+    ms = result["ms"]
+    ms[f"{name}: create → ready"] = timed(lambda: made.append(env.open(spec)), repeat // 4)
+    ms[f"{name}: delete"] = timed(lambda: made.pop().close(), repeat // 4)
+    for box in made:
+        box.close()
+    with env.open(spec) as box:
+        ms[f"{name}: exec"] = timed(lambda: _right(box), repeat)
+        ms[f"{name}: read 1 KiB"] = timed(lambda: box.read("a.txt"), repeat // 2)
+        ms[f"{name}: fork"] = timed(lambda: box.fork().close(), repeat // 8)
+        throughput, times = crowd([box] * AT_ONCE, repeat * 4)
+        ms[f"{name}: exec, {AT_ONCE} at once"] = times
+        result["per_s"][f"{name}: exec, {AT_ONCE} at once"] = throughput
+
+
+def crowd(boxes: list[Sandbox], count: int) -> tuple[float, Figures]:
+    """Commands a second that succeeded, and their times, with one thread for each of `boxes`."""
+    with ThreadPoolExecutor(len(boxes)) as pool:
+        list(pool.map(_right, boxes))
+        began = time.perf_counter()
+        times = list(pool.map(lambda number: _once(lambda: _right(boxes[number % len(boxes)])), range(count)))
+        seconds = time.perf_counter() - began
+    good = sum(value < math.inf for value in times)
+    return good / seconds, figures(times)
+
+
+def many(env: RemoteEnv, spec: Spec, count: int, threads: int = 32) -> dict[str, Any]:
+    """Create all, 4 commands in each, delete all."""
+    began = time.perf_counter()
+    opened: list[Sandbox] = []
+
+    def create(_: int) -> float:
+        return _once(lambda: opened.append(env.open(spec)))
+
+    def work(box: Sandbox) -> list[float]:
+        return [_once(lambda: _right(box)) for _ in range(4)]
+
+    with ThreadPoolExecutor(threads) as pool:
+        creates = list(pool.map(create, range(count)))
+        created = time.perf_counter()
+        execs = [value for values in pool.map(work, opened) for value in values]
+        executed = time.perf_counter()
+        deletes = list(pool.map(lambda box: _once(box.close), opened))
+    ended = time.perf_counter()
+    missing = [math.inf] * (4 * (count - len(opened)))
+    success = 1 - sum(value == math.inf for value in creates + execs + missing + deletes) / (6 * count)
+    return {
+        "sandboxes": count,
+        "success": success,
+        "seconds": {"create": created - began, "exec": executed - created, "delete": ended - executed},
+        "total_s": ended - began,
+        "ms": {"create": figures(creates), "exec": figures(execs + missing), "delete": figures(deletes)},
+        "left": len(_left(env)),
+    }
+
+
+def _left(env: RemoteEnv) -> list[Any]:
+    import msgspec
+
+    items: list[Any] = msgspec.json.decode(env.client.ask("GET", "/v1/sandboxes", query={"limit": 1000}))["items"]
+    return items
+
+
+def rows(result: dict[str, Any]) -> list[Table]:
+    """The result as tables for people."""
+    columns = ("ms", "min", "p50", "p95", "p99", "max", "failed", "n")
+    about = "  ".join(f"{key}={value}" for key, value in result["machine"].items())
+    tables: list[Table] = [(about, columns, [_row(name, found) for name, found in result["ms"].items()])]
+    rates: list[tuple[str, ...]] = [(name, f"{value:.0f}") for name, value in result["per_s"].items()]
+    tables.append(("throughput", ("", "commands/s"), rates))
+    if crowd := result.get("many"):
+        title = f"{crowd['sandboxes']} sandboxes: {crowd['success']:.2%} success, {crowd['total_s']:.1f} s in all"
+        seconds = " ".join(f"{what} {value:.1f} s" for what, value in crowd["seconds"].items())
+        title += f" ({seconds}), {crowd['left']} left over"
+        tables.append((title, columns, [_row(name, found) for name, found in crowd["ms"].items()]))
+    return tables
+
+
+def _row(name: str, found: Figures) -> tuple[str, ...]:
+    times = [f"{found[key]:.2f}" for key in ("min", "p50", "p95", "p99", "max")]
+    return (name, *times, str(int(found["failed"])), str(int(found["n"])))
