@@ -6,17 +6,17 @@ from orchard_cli import schema
 from orchard_cli.domain import Grade
 from orchard_cli.env.sandbox import Env, Sandbox, Spec
 from orchard_cli.harness.calls import CALLS
-from orchard_cli.harness.formats import chosen
+from orchard_cli.harness.formats import FORMATS, chosen
 from orchard_cli.harness.harness import Harness
-from orchard_cli.harness.react import ReactLoop
 from orchard_cli.policy.scripted import ScriptedPolicy
 from orchard_cli.task import Task
 
 from . import teacher
 from .evidence import evidence
 from .grade_score import judge
+from .harness import harness, has_shell
+from .skills.speech import CommandSpeech
 from .speech import Speech, ToolSpeech
-from .tools import NativeTools
 from .world import launch
 
 PROMPTS = Path(__file__).with_name("prompts")
@@ -29,7 +29,7 @@ class Assistant:
         self._settings = settings
 
     def harness(self, task: Task) -> Harness:
-        return ReactLoop(self._settings, PROMPTS / self._settings.prompt, NativeTools)
+        return harness(self._settings, PROMPTS)
 
     def spec(self, task: Task) -> Spec:
         return Spec(binds=launch.binds(), env=launch.variables())
@@ -38,7 +38,7 @@ class Assistant:
         launch.start(sandbox, task.data["world"])
 
     def export(self, task: Task, sandbox: Sandbox) -> str:
-        return launch.export(sandbox)
+        return launch.export(sandbox, shell=has_shell(self._settings))
 
     def grade(self, task: Task, artifact: str, env: Env) -> Grade:
         """Declared checks only, which run no code of a task."""
@@ -54,4 +54,6 @@ class Assistant:
         return teacher.wrong(task, self._speech())
 
     def _speech(self) -> Speech:
+        if has_shell(self._settings):
+            return CommandSpeech(chosen(self._settings, self._settings.kind, FORMATS))
         return ToolSpeech(chosen(self._settings, "react", CALLS))

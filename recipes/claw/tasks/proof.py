@@ -32,7 +32,8 @@ class Played:
 
 def play(task: Task, calls: Sequence[dict[str, Any]]) -> Played:
     """Make `calls` as the teacher would, until the task is over."""
-    world, steps, turns = World(spec.checked(task.data["world"], where=task.id)), plan(calls), []
+    world, steps = World(spec.checked(task.data["world"], where=task.id)), plan(calls)
+    turns: list[Turn] = []
     while len(turns) < MOST_TURNS and not world.scene.done:
         call = next_call(steps, turns)
         turns.append(Turn(call, world.call(call.name, call.arguments).text))

@@ -5,6 +5,7 @@ of the training families, and families that no training task belongs to.
 """
 
 import hashlib
+import importlib
 import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -21,7 +22,10 @@ from .library import load, shipped
 from .reading import Problem
 
 GENERATED = ("everyday", "all", "file")
-KINDS = GENERATED
+READERS = {  # task set → module of loaders/
+    "claw_bench": "claw_bench",
+}
+KINDS = (*GENERATED, *READERS)
 SEEDS, FAMILIES = "held-out seeds", "held-out families"  # first part of an eval task's family
 EVAL_FROM = 1_000_000  # seeds below are for training
 HELD_OUT_SHARE = 1 / 3  # of the eval tasks
@@ -35,7 +39,7 @@ class TaskSet:
     def __init__(self, tasks: schema.Tasks, seed: int):
         _check(tasks)
         self._tasks = tasks
-        self._source = Generated(tasks, seed)
+        self._source = Rows(tasks) if tasks.kind in READERS else Generated(tasks, seed)
 
     @property
     def problems(self) -> list[Problem]:
@@ -44,7 +48,7 @@ class TaskSet:
 
     def of(self, split: Split) -> Iterator[Task]:
         only = set(self._tasks.only)
-        unknown = only and only - {t.id for s in ("train", "eval") for t in self._source.of(s)}  # type: ignore[arg-type]
+        unknown = only and only - {t.id for s in ("train", "eval") for t in self._source.of(s)}
         if unknown:
             raise ConfigError(
                 f"tasks.only: there is no task {', '.join(sorted(unknown))}", hint="`claw tasks` lists what there is"
@@ -58,8 +62,38 @@ def _check(tasks: schema.Tasks) -> None:
         raise ConfigError(f"tasks.kind: claw has no `{tasks.kind}`", hint=f"there are: {', '.join(KINDS)}")
     if tasks.kind in ("everyday", "all") and tasks.path:
         raise ConfigError(f"tasks.path is not read by tasks={tasks.kind}, which draws its tasks", hint="tasks=file")
-    if tasks.kind == "file" and not tasks.path:
-        raise ConfigError("tasks=file needs a file or folder", hint="tasks.path=FILE.yaml")
+    if tasks.kind not in ("everyday", "all", "claw_bench") and not tasks.path:
+        raise ConfigError(f"tasks={tasks.kind} needs a file or folder", hint="tasks.path=PATH")
+    if tasks.kind in READERS and (tasks.train or tasks.eval or tasks.families):
+        raise ConfigError(
+            f"tasks.train, tasks.eval and tasks.families are not read by tasks={tasks.kind}, whose tasks are in files",
+            hint="tasks.limit=N takes the first N of each split, tasks.only=[ID,…] names tasks",
+        )
+
+
+class Rows:
+    """The tasks of a benchmark's files, read once."""
+
+    def __init__(self, tasks: schema.Tasks):
+        self._tasks = tasks
+        self._made: list[Task] | None = None
+        self._problems: list[Problem] = []
+
+    @property
+    def problems(self) -> list[Problem]:
+        self._read()
+        return self._problems
+
+    def of(self, split: Split) -> Iterator[Task]:
+        return (task for task in self._read() if task.split == split)
+
+    def _read(self) -> list[Task]:
+        if self._made is None:
+            read = importlib.import_module(f"..loaders.{READERS[self._tasks.kind]}", __package__).read
+            found = list(read(self._tasks.path))
+            self._problems = [f for f in found if isinstance(f, Problem)]
+            self._made = [f for f in found if isinstance(f, Task)]
+        return self._made
 
 
 class Generated:

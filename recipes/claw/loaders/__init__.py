@@ -1,0 +1,1 @@
+"""Benchmarks of other people, read as they are distributed."""
