@@ -106,13 +106,13 @@ class Deeds:
         tab = self._tabs.current
         if id is not None:
             at = await tab.ask("aim", id)
-            if at.get("code") == "covered" or (at.get("code") == "hidden" and "listbox" in at.get("what", "")):
-                at = {"tag": "", "type": ""}
-            if "code" in at:
+            if at.get("code", "covered") != "covered":
                 return trouble(at, id)
             if at["tag"] == "SELECT" or at["type"] in SET:
                 return told(await tab.ask("set", id, message), message, id)
-            if at["tag"] not in ("INPUT", "TEXTAREA") and not at.get("editable") and "x" in at:
+            if "code" in at:
+                return trouble(at, id)
+            if at["tag"] not in ("INPUT", "TEXTAREA") and not at.get("editable"):
                 await self._mouse(self._page.mouse.click(at["x"], at["y"]))
             else:
                 found = await tab.ask("focus", id)

@@ -34,6 +34,11 @@
     const whole = String(text ?? "").toWellFormed().replace(/[\s\u0000-\u001f\u007f]+/g, " ").trim();
     return whole.length > most ? whole.slice(0, most - 1) + "…" : whole;
   };
+  // What a field holds, to the letter: blanks at its ends may matter.
+  const exact = (text, most) => {
+    const whole = String(text ?? "").toWellFormed().replaceAll('"', "'").replaceAll("\n", "↵").replace(/[\u0000-\u001f\u007f]/g, " ");
+    return '"' + (whole.length > most ? whole.slice(0, most - 1) + "…" : whole) + '"';
+  };
   const quoted = (text, most) => '"' + clean(text, most).replaceAll('"', "'") + '"';
   const idOf = (element) => {
     let id = ids.get(element);
@@ -91,7 +96,7 @@
     if (tag === "INPUT" || tag === "TEXTAREA") {
       if (role === "checkbox" || role === "radio") out += element.checked ? " checked" : "";
       else if (element.type === "password") out += element.value ? " value=" + quoted("•".repeat(element.value.length)) : "";
-      else if (role !== "button" && element.value) out += " value=" + quoted(element.value, 2000);
+      else if (role !== "button" && element.value) out += " value=" + exact(element.value, 2000);
       if (element.readOnly) out += " readonly";
     } else if (tag === "SELECT") {
       const options = [...element.options].slice(0, 60);
@@ -205,7 +210,7 @@
       else if (every && boxed && !children.length && !text) {
         const tone = color(style.backgroundColor);
         if (rect.width < 4 || (!tone && style.backgroundImage === "none") || !seen(rect)) return;
-        if (style.backgroundImage !== "none") say(element, "image class " + quoted(hintOf(element)), rect, true);
+        if (style.backgroundImage !== "none") say(element, "image \"\" class " + quoted(hintOf(element)), rect, true);
         else say(element, "box " + tone + place(rect), rect, true);
       }
       for (const child of children) walk(child);
@@ -273,7 +278,7 @@
             type: element.type || "", editable: element.isContentEditable};
         cover = cover || hit;
       }
-    return {code: "covered", what: describe(element), by: cover ? describe(cover) : "the edge of the window"};
+    return {code: "covered", what: describe(element), tag: element.tagName, type: element.type || "", by: cover ? describe(cover) : "the edge of the window"};
   };
   // Shapes with holes and lines are seldom hit in the middle of their box.
   const every = (element) => element instanceof SVGElement;

@@ -5,9 +5,8 @@ import re
 from orchard_cli.trajectory import ToolCall
 
 from ...screen import Thing
-from .moment import Lost, Moment, Teacher, call, click, done, matched, words
+from .moment import Lost, Moment, Teacher, call, click, matched, words
 
-ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
 SIZES = {"small": lambda side: side < 15, "large": lambda side: side >= 15}
 SHAPES = {
     "circle": lambda t: t.role == "circle",
@@ -50,14 +49,6 @@ def chosen_boxes(at: Moment) -> list[ToolCall]:
     (names,) = matched(r"^Select (.*) and click Submit", at.goal)
     wanted = [] if names == "nothing" else words(names)
     return [*(click(at.need("checkbox", "radio", name=name)) for name in wanted), at.submit]
-
-
-def widget(at: Moment) -> list[ToolCall]:
-    kind = at.quoted[0]
-    role = {"text": "textbox", "textarea": "textbox"}.get(kind, kind)
-    if role != "textbox":
-        return [click(at.need(role))]
-    raise Lost("fields and areas look alike in words")
 
 
 def color(at: Moment) -> list[ToolCall]:
@@ -155,10 +146,6 @@ def focus(at: Moment) -> list[ToolCall]:
 def blocks(at: Moment) -> list[ToolCall]:
     total = len([t for t in at.screen.all("box") if t.tone.startswith("#")])
     return [call("write", id=at.need("textbox").id, message=str(total)), at.submit]
-
-
-def finished(at: Moment) -> list[ToolCall]:
-    return [done()]
 
 
 TEACHERS: dict[str, Teacher] = {

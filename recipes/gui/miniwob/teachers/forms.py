@@ -4,7 +4,7 @@ import re
 
 from orchard_cli.trajectory import ToolCall
 
-from .moment import Lost, Moment, Teacher, call, click, matched, write
+from .moment import Moment, Teacher, call, click, matched, write
 
 
 def quoted_text(at: Moment) -> list[ToolCall]:
@@ -115,20 +115,18 @@ def movies(at: Moment) -> list[ToolCall]:
     calls, things = [], list(at.screen.things)
     for index, thing in enumerate(things):
         if thing.role == "textbox":
-            label = (thing.name or things[index - 1].name).lower()
+            beside = things[index + (1 if things[0].role == "textbox" else -1)]
+            label = (thing.name or beside.name).lower()
             text = director if "director" in label else genre if "genre" in label else year
             calls.append(write(thing, text))
     return [*calls, click(next(t for t in things if t.name.lower() in ("submit", "go!", "search", "go", "search!")))]
 
 
 def spinner(at: Moment) -> list[ToolCall]:
-    return [write(at.need("spinbutton"), matched(r"Select (-?\d+) with", at.goal)[0]), at.submit]
-
-
-def agreement(at: Moment) -> list[ToolCall]:
-    if "cancel" in at.goal.lower():
-        return [click(at.need("button", name="Cancel"))]
-    raise Lost("only cancelling is known")
+    """The field takes no keys: its arrows are clicked."""
+    number = int(matched(r"Select (-?\d+) with", at.goal)[0])
+    up, down = at.screen.all("button")[:2]
+    return [*[click(up if number > 0 else down)] * abs(number), at.submit]
 
 
 def slider(at: Moment) -> list[ToolCall]:

@@ -42,7 +42,7 @@ def menu(at: Moment) -> list[ToolCall]:
     path = matched(r"^Select (.*)$", at.goal)[0].split(">")
     name = path[min(at.turn, len(path) - 1)]
     item = at.need("menuitem", name=name)
-    return [click(item)] if at.turn >= len(path) - 1 else [call("hover", id=item.id)]
+    return [click(item)] if at.turn >= len(path) - 1 else [call("hover", id=item.id), call("wait", seconds=0.5)]
 
 
 def search(at: Moment) -> list[ToolCall]:
