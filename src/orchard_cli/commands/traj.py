@@ -1,14 +1,18 @@
 """`orchard traj ls|show|stats|verify|compact`: look into files of trajectories."""
 
+import re
 from collections import Counter
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..console import Console
-from ..errors import DataError
+from ..errors import ConfigError, DataError, disk_error
+
+if TYPE_CHECKING:
+    from ..trajectory import Trajectory
 
 app = typer.Typer(help="Look into trajectories.", no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -49,21 +53,53 @@ def ls(
 def show(
     place: Place,
     id: Annotated[str, typer.Argument(help="A trajectory's id, as `ls` prints it, or its first characters.")] = "",
+    html: Annotated[bool, typer.Option("--html", help="Write one page with pictures, clicks and the verdict.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The page (--html); `-` for stdout.")] = None,
     json: Json = False,
 ) -> None:
     """Print one trajectory for reading: what was said, done and seen, how it ended. The first one by default."""
-    from ..trajectory.reading import read
     from ..trajectory.render import render
 
+    if html and json:
+        raise ConfigError("--html and --json exclude each other")
+    if out and not html:
+        raise ConfigError("--out names the page that --html writes", hint="orchard traj show --html FILE -o out.html")
     console = Console(json_only=json)
+    path, t = _one(place, id)
+    if json:
+        import msgspec
+
+        console.data(msgspec.to_builtins(t))
+    elif html:
+        _page(console, path, t, out)
+    else:
+        console.text(render(t))
+
+
+def _one(place: Path, id: str) -> "tuple[Path, Trajectory]":
+    from ..trajectory.reading import read
+
     for path in files(place):
         for t in read(path):
             if t.id.startswith(id):
-                import msgspec
-
-                console.data(msgspec.to_builtins(t)) if json else console.text(render(t))
-                return
+                return path, t
     raise DataError(f"no trajectory in {place} has an id that starts with `{id}`", hint=f"orchard traj ls {place}")
+
+
+def _page(console: Console, path: Path, t: "Trajectory", out: Path | None) -> None:
+    from ..trajectory.blobs import Blobs
+    from ..trajectory.html import html
+
+    page = html(t, Blobs.beside(path).get)
+    if out == Path("-"):
+        console.text(page)
+        return
+    target = out or Path(re.sub(r"[^A-Za-z0-9_-]+", "-", t.id)[:80] + ".html")
+    try:
+        target.write_text(page, "utf-8", errors="replace")
+    except OSError as error:
+        raise disk_error(error, target, "written") from error
+    console.say(f"→ {target}")
 
 
 @app.command("stats")

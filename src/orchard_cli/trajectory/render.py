@@ -18,6 +18,7 @@ class Block:
     kind: str
     title: str
     text: str
+    message: int = -1  # index of the message that it shows
 
 
 def printable(text: str, *, lines: bool = True) -> str:
@@ -53,7 +54,7 @@ def blocks(trajectory: Trajectory, *, chars: int = 0) -> Iterator[Block]:
             title = f"step {replies[at][0]} · {message.role}{_sampled(replies[at][1])}"
         elif at in observations:
             title = f"step {observations[at][0]} · observation ({message.role}){_executed(observations[at][1])}"
-        yield Block(message.role, title, _clip(printable(_text(message)), chars))
+        yield Block(message.role, title, _clip(printable(_text(message)), chars), at)
         if at in replies and replies[at][1].observation < 0 and replies[at][1].executed:
             ended = _executed(replies[at][1])
             yield Block("tool", f"step {replies[at][0]} · no observation{ended}", "")
