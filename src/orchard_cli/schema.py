@@ -83,7 +83,9 @@ class Env:
     isolation: str = "auto"
     """auto or bwrap: namespaces, proven at start; process: none at all, only when asked for by name."""
     network: str = "none"
-    """none, or open."""
+    """none; allowlist: what env.allow names; open: any public address; host: this machine's own network, unbounded."""
+    allow: list[str] = field(default_factory=list)
+    """Rules such as pypi.org, *.example.org, example.org:8443, 'GET http://example.org' or 10.1.2.3:8080."""
     concurrency: int = 0
     """Attempts at once; 0: as the tasks advise, else sixteen for each core."""
     memory_mb: int = 1024

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from .network.endpoint import ModelEndpoint
+
 Reason = Literal["exited", "signaled", "timeout", "oom", "pid_limit", "disk_quota", "cancelled"]
 
 
@@ -46,7 +48,11 @@ class Spec:
     binds: tuple[Bind, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = Limits()
-    network: Literal["none", "open"] = "none"
+    # none: as the environment says. allowlist: what `allow` names, through a proxy. open: any public address, through
+    # the proxy. host: this machine's own network, without any bound.
+    network: Literal["none", "allowlist", "open", "host"] = "none"
+    allow: tuple[str, ...] = ()  # rules, see `network/rules.py`
+    model: ModelEndpoint | None = None  # a loopback URL to one model, $ORCHARD_MODEL_URL; whatever `network` says
 
 
 @dataclass(frozen=True)

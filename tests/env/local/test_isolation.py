@@ -61,11 +61,11 @@ def test_terminals_can_be_made(sandbox: Sandbox) -> None:
     assert sandbox.exec("test -t 0 || test -t 1 || : </dev/tty").exit_code != 0  # but none is given
 
 
-def test_open_network_is_the_host_s() -> None:
-    env = LocalEnv(network="open")
+def test_network_of_the_host() -> None:
+    env = LocalEnv(network="host")
     with env, socket.create_server(("127.0.0.1", 0)) as listener, env.open(Spec()) as opened:
         assert opened.exec(f"exec 3<>/dev/tcp/127.0.0.1/{listener.getsockname()[1]}").ok
-        assert env.describe()["network"] == "open"
+        assert env.describe()["network"] == "host"
 
 
 def test_host_processes_cannot_be_seen_or_signalled(sandbox: Sandbox) -> None:

@@ -34,7 +34,7 @@ def plain(plain_env: LocalEnv, tmp_path: Path) -> Iterator[Sandbox]:
 
 
 def test_only_by_name_and_honest_about_it(plain_env: LocalEnv) -> None:
-    assert plain_env.describe()["isolation"] == "none" and plain_env.describe()["network"] == "open"
+    assert plain_env.describe()["isolation"] == "none" and plain_env.describe()["network"] == "host"
     named = open_env(schema.Env(isolation="process"))
     assert named.describe()["isolation"] == "none"
     named.close()

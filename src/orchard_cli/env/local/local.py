@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ... import schema
 from ...errors import ConfigError, SandboxError
+from ..network.exits import Exits
 from ..sandbox import Limits, Sandbox, Spec
 from . import leftovers, probe
 from .binds import completed, own_python
@@ -32,18 +33,21 @@ RESERVED = ("/", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib
 class LocalEnv:
     """See `Env`. Raises `ConfigError` when the isolation asked for cannot be proven here.
 
-    `limits` hold for a spec that names none. `network=open` opens the network of every sandbox; with `none`
-    a spec that asks for it is refused.
+    `limits` hold for a spec that names none. `network` and `allow` hold for a spec that asks for nothing; one that
+    asks for more is refused.
     """
 
-    def __init__(self, isolation: str = "auto", network: str = "none", limits: Limits = DEFAULT):
+    def __init__(
+        self, isolation: str = "auto", network: str = "none", limits: Limits = DEFAULT, allow: tuple[str, ...] = ()
+    ):
         if isolation not in ("auto", "bwrap", "process"):
             raise ConfigError(f"env.isolation={isolation} is not known", hint="auto, bwrap or process")
-        self._isolated, self._network, self._limits = isolation != "process", network, limits
+        self._isolated, self._limits = isolation != "process", limits
         self._bwrap = probe.bubblewrap(HINT) if self._isolated else []
         self._python = own_python() if self._isolated else ((), "")
         self._lock = threading.Lock()
         self._closed = False
+        self._exits = Exits(network, allow, isolated=self._isolated)
         leftovers.sweep()
         self._start()
         try:
@@ -56,7 +60,7 @@ class LocalEnv:
         self.base = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._link = Link()
         try:
-            network = self._network == "open"
+            network = self._exits.level == "host"
             self._facts, _ = self._link.ask("hello", base=str(self.base), bwrap=self._bwrap, network=network, wait_s=60)
         except SandboxError as error:
             self._stop()
@@ -68,8 +72,7 @@ class LocalEnv:
 
     def open(self, spec: Spec) -> Sandbox:
         limits = spec.limits if spec.limits != DEFAULT else self._limits
-        if spec.network == "open" and self._network != "open" and self._isolated:
-            raise _bad_spec("the sandbox asks for the network, but env.network=none", hint="env.network=open")
+        self._exits.of(spec)  # refused before anything is made
         if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in RESERVED:
             raise _bad_spec(f"{spec.workdir} cannot be a work directory")
         return self._open(replace(spec, limits=limits), self._alive(), source="")
@@ -96,15 +99,21 @@ class LocalEnv:
             disk_mb=spec.limits.disk_mb,
             pids=spec.limits.pids,
             cpus=spec.limits.cpus,
-            network="open" in (self._network, spec.network),
+            network=self._exits.of(spec)[0],
             source=source,
             wait_s=900,
         )
         path = {"PATH": f"{folder}:{PATH}"} if folder else {}
         env = {**BASE_ENV, **path, **reply["env"], **spec.env}
-        return LocalSandbox(
+        sandbox = LocalSandbox(
             link, reply["box"], reply["workdir"], env, fork=lambda box: self._open(spec, link, source=box)
         )
+        try:
+            sandbox.adopt(self._exits.attach(sandbox, spec))
+        except BaseException:
+            sandbox.close()
+            raise
+        return sandbox
 
     def describe(self) -> dict[str, object]:
         cgroups = self._facts["cgroups"]
@@ -113,7 +122,7 @@ class LocalEnv:
             "kind": "local",
             "isolation": "bwrap" if isolated else "none",
             "proven": self._proof,
-            "network": self._network if isolated else "open",
+            "network": self._exits.level,
             "cgroups": cgroups,
             "memory": _memory(cgroups, isolated),
             "pids": f"cgroup v{cgroups['pids']}" if "pids" in cgroups else "watched" if isolated else "no limit",
@@ -131,6 +140,7 @@ class LocalEnv:
         with self._lock:
             if not self._closed:
                 self._closed = True
+                self._exits.close()
                 self._stop()
 
     def __enter__(self) -> "LocalEnv":
@@ -142,7 +152,7 @@ class LocalEnv:
 
 def open_local(cfg: schema.Env) -> LocalEnv:
     limits = Limits(cfg.memory_mb, cfg.pids, cfg.cpus, cfg.disk_mb)
-    return LocalEnv(cfg.isolation, cfg.network, limits)
+    return LocalEnv(cfg.isolation, cfg.network, limits, tuple(cfg.allow))
 
 
 def _memory(cgroups: dict[str, int], isolated: bool) -> str:

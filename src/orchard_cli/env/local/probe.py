@@ -61,6 +61,9 @@ def prove(env: Opens, network: str, hint: str) -> dict[str, bool]:
             with env.open(Spec()) as sandbox:
                 result = sandbox.exec(["/bin/bash", "-c", TRY, "probe", *arguments], timeout_s=DEADLINE_S)
         except SandboxError as error:
+            if error.fault.code == "isolation_not_proven":
+                message = f"isolation could not be proven on this machine: network ({error})"
+                raise ConfigError(message, hint=hint) from error
             raise ConfigError(f"no sandbox can be opened here: {error}", hint=hint) from error
     holds = set(result.stdout.decode(errors="replace").split())
     wanted = [
@@ -70,7 +73,7 @@ def prove(env: Opens, network: str, hint: str) -> dict[str, bool]:
         "privileges",
         "namespaces",
         "writable",
-        *(["network"] if network == "none" else []),
+        *(["network"] if network != "host" else []),
     ]
     failed = [name for name in wanted if name not in holds]
     if failed:

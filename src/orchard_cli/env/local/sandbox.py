@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import SandboxError
+from ..network.canary import Canary
+from ..network.ways import Ways
 from ..sandbox import ExecResult, Sandbox
 from .link import Link, Reply
 
@@ -27,6 +29,7 @@ class LocalSandbox:
     def __init__(self, link: Link, box: str, workdir: str, env: Mapping[str, str], fork: Callable[[str], Sandbox]):
         self.id, self.workdir = f"{link.process.pid}-{box}", workdir
         self._link, self._box, self._env, self._fork = link, box, dict(env), fork
+        self.ways = Ways(self.id)
         self._closed = False
         self._lock = threading.Lock()
 
@@ -101,6 +104,19 @@ class LocalSandbox:
         reply, _ = self._ask("connect", port=port, timeout_s=timeout_s)
         return socket.socket(fileno=self._link.passed(reply["number"]))
 
+    def prove(self, canaries: Sequence[Canary]) -> None:
+        """Raises `SandboxError(code="isolation_not_proven")` when any of `canaries` can be reached from inside."""
+        self._ask("prove", canaries=list(canaries))
+
+    def listen(self, port: int, canaries: Sequence[Canary]) -> socket.socket:
+        """A socket that listens on a loopback port inside; what connects is accepted out here. Proves first."""
+        reply, _ = self._ask("listen", port=port, canaries=list(canaries))
+        return socket.socket(fileno=self._link.passed(reply["number"]))
+
+    def adopt(self, ways: Ways) -> None:
+        """What leads out from here on; programs find it by variables, which those given by the spec override."""
+        self.ways, self._env = ways, {**ways.env, **self._env}
+
     def fork(self) -> Sandbox:
         return self._fork(self._box)
 
@@ -109,6 +125,7 @@ class LocalSandbox:
             if self._closed:
                 return
             self._closed = True
+        self.ways.close()
         try:
             self._ask("close")
         except SandboxError as error:

@@ -70,24 +70,31 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """`open`: any public address. Rules of addresses count there too: they open private ones."""
+    """`open`: any public address. Rules of addresses count there too: they open private ones.
+
+    `within` is a bound that somebody else has set: what it does not allow is not allowed here.
+    """
 
     kind: Kind = "none"
     rules: tuple[Rule, ...] = ()
+    within: "Policy | None" = None
 
     def rule_for(self, ask: Ask) -> str | None:
         """Text of the rule that lets `ask` through, None if there is none."""
-        if self.kind == "none":
+        if self.kind == "none" or (self.within is not None and self.within.rule_for(ask) is None):
             return None
         found = next((rule.text for rule in self.rules if rule.matches(ask)), None)
         return found if found is not None else ("open" if self.kind == "open" else None)
 
     def lifts(self, address: Address, port: int) -> bool:
-        return self.kind != "none" and any(rule.names(address, port) for rule in self.rules)
+        if self.kind == "none" or (self.within is not None and not self.within.lifts(address, port)):
+            return False
+        return any(rule.names(address, port) for rule in self.rules)
 
     def needs_tls(self, ask: Ask) -> bool:
         """A tunnel for a name must be TLS for that name; where all names are allowed there is nothing to prove."""
-        return self.kind == "allowlist" and ask.address is None
+        strict = self.kind == "allowlist" or (self.within is not None and self.within.kind == "allowlist")
+        return strict and ask.address is None
 
 
 def policy(kind: Kind, allow: tuple[str, ...] = ()) -> Policy:

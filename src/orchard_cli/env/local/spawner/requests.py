@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 
-from . import changes, files, ports
+from . import changes, files, gates, ports
 from .enter import Plan
 from .faults import Fault, Header, guarded
 from .job import Job
@@ -82,6 +82,13 @@ class Requests:
 
     def do_connect(self, header: Header, body: bytes, reply: Reply) -> None:
         call = partial(ports.connect, self._passage, header["id"], header["port"], header["timeout_s"])
+        self._operate(header, reply, call)
+
+    def do_prove(self, header: Header, body: bytes, reply: Reply) -> None:
+        self._operate(header, reply, partial(gates.prove, header["canaries"]))
+
+    def do_listen(self, header: Header, body: bytes, reply: Reply) -> None:
+        call = partial(gates.listen, self._passage, header["id"], header["port"], header["canaries"])
         self._operate(header, reply, call)
 
     def do_diff(self, header: Header, body: bytes, reply: Reply) -> None:
