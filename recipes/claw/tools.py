@@ -1,7 +1,6 @@
 """The world's operations as native tools of one attempt."""
 
 import json
-import re
 
 from orchard_cli.env.sandbox import Sandbox
 from orchard_cli.errors import SandboxError
@@ -10,9 +9,8 @@ from orchard_cli.task import Task
 from orchard_cli.trajectory import ToolCall
 
 from .world.link import Link
+from .world.service.cli import route
 from .world.service.operations import chosen
-
-NAME = re.compile(r"[^A-Za-z0-9_]")
 
 
 class NativeTools:
@@ -31,7 +29,7 @@ class NativeTools:
         """Whatever is wrong with the call is a code; only services that are gone raise, as an infrastructure fault."""
         if self._link is None:
             raise SandboxError("the tools are not open", code="client.not_open", attributable="client")
-        said = self._link.ask(f"/{NAME.sub('-', call.name)[:60]}", call.arguments, {"X-Face": "native"})
+        said = self._link.ask(route(call.name), call.arguments, {"X-Face": "native"})
         answer = json.loads(said.text)
         if answer["code"] == "internal_error":
             raise SandboxError(f"a service failed: {answer['text']}", code="world_failed")

@@ -17,7 +17,7 @@ from typing import Any
 
 from orchard_cli.env.local.binds import python_binds
 from orchard_cli.env.sandbox import Bind, Sandbox
-from orchard_cli.errors import SandboxError
+from orchard_cli.errors import MissingExtra, SandboxError, installed
 
 from .link import PORT, Link
 from .service.rest import proof
@@ -31,10 +31,16 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SECRET = secrets.token_bytes(32)
 
 
-def binds() -> tuple[Bind, ...]:
-    """What a sandbox must see for a world to run in it: the services and this Python."""
+def binds(*, mcp: bool = False) -> tuple[Bind, ...]:
+    """What a sandbox must see for a world to run in it: the services and this Python.
+
+    mcp: also the packages of this Python, for `claw-mcp`. Raises `MissingExtra`.
+    """
     _compile()
-    return (Bind(SERVICE, f"{HOME}/service"), *python_binds(PYTHON))
+    if mcp and not installed("mcp"):
+        raise MissingExtra("the MCP face of the world", "mcp", "claw")
+    pythons = python_binds(Path(sys.executable)) if mcp else python_binds(PYTHON)
+    return (Bind(SERVICE, f"{HOME}/service"), *pythons)
 
 
 def variables() -> dict[str, str]:
@@ -42,6 +48,7 @@ def variables() -> dict[str, str]:
     return {
         "PATH": f"{HOME}/service/bin:{PATH}:{PYTHON.parent}",
         "CLAW_PYTHON": str(PYTHON),
+        "CLAW_MCP_PYTHON": sys.executable,
         "CLAW_HOME": HOME,
         "PYTHONDONTWRITEBYTECODE": "1",
     }

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+from typing import Any
 
 from .operations import OPERATIONS, Operation
 
@@ -82,7 +83,7 @@ def _overview(service: str) -> str:
 
 def _told(operation: Operation, arguments: dict[str, str]) -> int:
     try:
-        answer = ask(int(os.environ.get("CLAW_PORT", "8700")), operation, arguments)
+        answer = ask(int(os.environ.get("CLAW_PORT", "8700")), f"/{'/'.join(operation.words)}", arguments, "cli")
     except (OSError, ValueError):
         print("unavailable: the services do not answer")
         return 1
@@ -91,11 +92,17 @@ def _told(operation: Operation, arguments: dict[str, str]) -> int:
     return 0 if answer["code"] == "ok" else 1
 
 
-def ask(port: int, operation: Operation, arguments: dict[str, str]) -> dict[str, str]:
-    """One request. Raises `OSError` or `ValueError` where nothing sensible answers."""
+def route(tool: str) -> str:
+    """The path for any text as a tool's name; a name that no tool can have leads to none."""
+    name = "".join(letter if letter.isascii() and letter.isalnum() or letter == "_" else "-" for letter in tool)
+    return f"/{'-' if name.startswith('_') else ''}{name[:60] or '-'}"
+
+
+def ask(port: int, path: str, arguments: dict[str, Any], face: str) -> Any:
+    """One request to the REST face. Raises `OSError` or `ValueError` where nothing sensible answers."""
     body = json.dumps(arguments).encode()
-    head = f"POST /{'/'.join(operation.words)} HTTP/1.1\r\nX-Face: cli\r\nConnection: close\r\n"
+    head = f"POST {path} HTTP/1.1\r\nX-Face: {face}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        connection.sendall(head.encode() + body)
         with connection.makefile("rb") as stream:
             return json.loads(stream.read().partition(b"\r\n\r\n")[2])
