@@ -29,7 +29,7 @@ KINDS = (*GENERATED, *READERS)
 SEEDS, FAMILIES = "held-out seeds", "held-out families"  # first part of an eval task's family
 EVAL_FROM = 1_000_000  # seeds below are for training
 HELD_OUT_SHARE = 1 / 3  # of the eval tasks
-MOST_TRIES = 50  # draws for a task that is not like one before, times the tasks asked for
+MOST_TRIES = 10  # draws for a task that is not like one before, times the tasks asked for
 FILE_TRAIN, FILE_EVAL = 20, 10  # of each family of a file, unless told otherwise
 
 
