@@ -1,0 +1,78 @@
+"""The agent itself: who may ask, and what each path means."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from _operator import _compare_digest as same_digest  # what hmac.compare_digest is, without loading hashes
+
+from . import ports, transfer, trees
+from .children import Children
+from .commands import Commands
+from .connection import Connection
+from .ground import Ground
+from .loop import Loop
+from .problem import Json, Problem
+from .request import Request
+
+FILES = {
+    **{("GET", "files"): transfer.read, ("PUT", "files"): transfer.write, ("DELETE", "files"): transfer.remove},
+    **{("GET", "list"): transfer.names, ("GET", "stat"): transfer.facts, ("POST", "mkdir"): transfer.make},
+    **{("POST", "move"): transfer.move, ("GET", "tar"): trees.pack, ("PUT", "tar"): trees.unpack},
+    ("GET", "ports"): ports.relay,
+}
+
+
+class Agent:
+    """Serves one listening socket until told to stop. `base` is the environment that commands start from."""
+
+    def __init__(
+        self, listener: socket.socket, ground: Ground, *, sandbox: str, token: str, workdir: str, base: dict[str, str]
+    ):
+        self.loop = Loop()
+        self.children = Children(self.loop, ground, workdir)
+        self.commands = Commands(self.loop, ground, self.children, workdir=workdir, base=base)
+        self._sandbox, self._token, self._began = sandbox, token.encode(), time.monotonic()
+        self._listener = listener
+        self._connections: set[Connection] = set()
+        listener.setblocking(False)
+        self.loop.watch(listener.fileno(), self._accept)
+
+    def run(self) -> None:
+        self.loop.run()
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # the client has left again, or there are no descriptors left for the moment
+            return
+        self._connections.add(Connection(self, sock))
+
+    def left(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+
+    def admit(self, request: Request) -> None:
+        given = request.headers.get("authorization", "").encode("latin-1")
+        if not same_digest(given, b"Bearer " + self._token):
+            raise Problem(401, "infra.identity_mismatch", "this is not the token of this sandbox", "infra")
+        if request.headers.get("x-sandbox", self._sandbox) != self._sandbox:
+            raise Problem(421, "infra.identity_mismatch", f"this is sandbox {self._sandbox}", "infra")
+
+    def handle(self, connection: Connection, request: Request) -> None:
+        place = request.parts[1] if request.parts[:1] == ["v1"] and len(request.parts) > 1 else ""
+        operation = FILES.get((request.method, place))
+        if place == "execs":
+            self.commands.handle(connection, request)
+        elif operation is not None:
+            self.children.lend(connection, request, operation)
+        elif place == "health":
+            connection.reply(200, self._health())
+        else:
+            raise Problem(404, "client.no_such_path", "no such path")
+
+    def _health(self) -> Json:
+        with open("/proc/self/statm" if os.path.exists("/proc/self/statm") else os.devnull) as file:
+            pages = (file.read().split() or ["0", "0"])[1]
+        running, age = len(self.commands.running), time.monotonic() - self._began
+        return {"sandbox": self._sandbox, "age_s": round(age, 3), "running": running, "rss": int(pages) * 4096}

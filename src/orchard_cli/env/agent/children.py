@@ -1,0 +1,85 @@
+"""Processes that the agent has started and waits for: commands, and children that do file operations."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NoReturn
+
+from .connection import Connection
+from .ground import Ground
+from .loop import Loop
+from .request import Request
+from .transfer import Exchange, serve
+
+Ended = Callable[[int, Any], None]  # gets the wait status and what was used
+Operation = Callable[[Exchange], Any]
+
+
+class Children:
+    def __init__(self, loop: Loop, ground: Ground, workdir: str):
+        self._loop, self._ground, self._workdir = loop, ground, workdir
+        self.known: dict[int, tuple[int, Ended]] = {}
+
+    def expect(self, pid: int, ended: Ended) -> None:
+        """Call `ended` when this child is dead: its end is told by the kernel, never guessed from its output."""
+        handle = os.pidfd_open(pid)
+        self.known[pid] = handle, ended
+        self._loop.watch(handle, partial(self._collect, pid))
+
+    def reap(self) -> None:
+        """Collect whoever has died already."""
+        for pid in tuple(self.known):
+            self._collect(pid)
+
+    def _collect(self, pid: int) -> None:
+        dead, status, usage = os.wait4(pid, os.WNOHANG)
+        if dead:
+            handle, ended = self.known.pop(pid)
+            self._loop.unwatch(handle)
+            os.close(handle)
+            ended(status, usage)
+
+    def adopt_orphans(self) -> None:
+        """Collect those as well whose parents have died, as the first process of a container must."""
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+
+        def woken() -> None:
+            os.read(reading, 4096)
+            while True:
+                try:
+                    found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                except ChildProcessError:
+                    return
+                if found is None:
+                    return
+                self._collect(found.si_pid) if found.si_pid in self.known else os.waitpid(found.si_pid, 0)
+
+        self._loop.watch(reading, woken)
+
+    def lend(self, connection: Connection, request: Request, operation: Operation) -> None:
+        """A child takes the connection, does a file operation, answers, and gives it back by its end."""
+        ahead = connection.hand_over(everything=request.streamed)
+        pid = os.fork()
+        if pid == 0:
+            self._become(connection.sock, request, operation, ahead)
+        self.expect(pid, lambda status, usage: connection.take_back(status == 0))
+
+    def _become(self, sock: socket.socket, request: Request, operation: Operation, ahead: bytes) -> NoReturn:
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            self._ground.drop()
+            os.chdir(self._workdir)
+            code = 0 if serve(operation, request, sock, ahead) else 1
+        except BaseException as error:  # noqa: BLE001 - last stop before the child would run the agent's loop
+            with suppress(OSError):
+                sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        os._exit(code)

@@ -1,0 +1,76 @@
+"""Where commands run, and what can be known of them there."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from .members import VARIABLE, Members, by_variable, text
+
+
+class Ground:
+    """Where commands run: here, beside the agent. Other grounds have the same face.
+
+    Commands are found again by a variable of their environment. A hostile one can shed it: where the workload has our
+    user id and our process ids, it can also end the agent, and that is reported as such by whoever misses the agent.
+    """
+
+    FILES = ("/sys/fs/cgroup/memory.events:oom_kill", "/sys/fs/cgroup/pids.events:max")
+
+    def __init__(self) -> None:
+        self._marks = itertools.count(int.from_bytes(os.urandom(7), "big"))
+        self.scratch = "/tmp"  # where files without a name are made
+        self.adopts = False  # orphans become our children
+        self.members = Members(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), by_variable)
+
+    def mark(self, env: dict[str, str]) -> int:
+        """A new mark; `env` may get what makes it stick."""
+        number = next(self._marks)
+        env[VARIABLE] = str(number)
+        return number
+
+    def spawn(self, path: str, argv: list[Any], env: dict[str, str], actions: list[Any]) -> int:
+        """Start; returns the pid. Raises `OSError` if the program cannot be run."""
+        return os.posix_spawn(path, argv, env, file_actions=actions, setsid=True)
+
+    def counters(self) -> tuple[int, int]:
+        """(kills for want of memory, refused forks) so far, where this container's cgroup tells."""
+        return self._counter(self.FILES[0]), self._counter(self.FILES[1])
+
+    def _counter(self, where: str) -> int:
+        name, _, key = where.partition(":")
+        with suppress(OSError, ValueError):
+            for line in text(name, None).splitlines():
+                if line.startswith(key + " "):
+                    return int(line.split()[1])
+        return 0
+
+    def full(self) -> bool:
+        """No room is left for files."""
+        return False
+
+    def overstepped(self) -> str:
+        """Which bound that we watch ourselves is broken, as a reason; empty if none."""
+        return ""
+
+    def nobody_left(self, known: Collection[int]) -> bool:
+        """Certain, without looking at each process, that no ended command has left any; `known` are our children."""
+        if not self.adopts:
+            return False
+        try:
+            found = text(f"/proc/self/task/{os.getpid()}/children", None).split()
+        except OSError:  # a kernel without such lists
+            return False
+        return all(int(pid) in known for pid in found)
+
+    def freeze(self, frozen: bool) -> None:
+        """Stop everything inside for a moment, where the kernel can."""
+
+    def kill_everyone(self) -> None:
+        """The last resort against what multiplies faster than it can be named."""
+
+    def drop(self) -> None:
+        """In a child of the agent: give up what the workload does not have."""

@@ -1,0 +1,46 @@
+"""The environment of a login shell, found out once: profile scripts run one time, not before every command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .execution import Execution
+from .house import House
+from .order import Order
+
+DEADLINE_S = 10.0
+MARK = "orchard-login-environment"
+SCRIPT = f"printf '{MARK}\\0'; exec env -0"
+OWN = ("_", "SHLVL", "PWD", "OLDPWD", "ORCHARD_COMMAND")  # true of that shell alone
+
+
+class Login:
+    """`env` is what commands get that ask for it; without a shell, or if a profile hangs, it is the plain one."""
+
+    def __init__(self, house: House, base: dict[str, str]):
+        self._house, self._base, self.env = house, base, base
+        self.known = False
+        self._waiting: list[Callable[[], None]] = []
+        self._execution: Execution | None = None
+
+    def learn(self, then: Callable[[], None]) -> None:
+        self._waiting.append(then)
+        if self._execution is None:
+            given = {"argv": ["bash", "-lc", SCRIPT], "timeout_s": DEADLINE_S, "ring_bytes": 0, "cwd": "/"}
+            self._execution = Execution(self._house, Order(given, b""), self._base)
+            if self._execution.state == "done":
+                self._learned()
+            else:
+                self._execution.waiters.append(self._learned)
+
+    def _learned(self) -> None:
+        assert self._execution is not None
+        record, output = self._execution.result()
+        self.known, said = True, output[: record["kept"][0]].decode(errors="surrogateescape")
+        _, mark, found = said.partition(f"{MARK}\0")  # profiles talk
+        pairs = (entry.partition("=") for entry in found.split("\0"))
+        fresh = {name: value for name, _, value in pairs if name and name not in OWN}
+        self.env = {**self._base, **fresh} if mark and record["exit_code"] == 0 else self._base
+        calls, self._waiting = self._waiting, []
+        for call in calls:
+            call()

@@ -1,0 +1,75 @@
+"""The processes that one command started, found by a mark that they inherit."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+VARIABLE = "ORCHARD_COMMAND"
+
+
+def by_namespace(handle: int, mark: int) -> bool:
+    """A command's own cgroup namespace, which nothing inside can change."""
+    return os.stat("ns/cgroup", dir_fd=handle).st_ino == mark
+
+
+def by_variable(handle: int, mark: int, *, name: str = VARIABLE) -> bool:
+    """A variable of the environment: enough for programs that mean no harm."""
+    return f"{name}={mark}" in text("environ", handle).split("\0")
+
+
+class Members:
+    """The processes that bear a mark, read from one /proc (in a sandbox its own: numbers are those seen inside)."""
+
+    def __init__(self, proc: int, bears: Callable[[int, int], bool]):
+        self._proc, self._bears = proc, bears
+
+    def pids(self, mark: int) -> tuple[int, ...]:
+        return tuple(pid for pid, _ in self._marked(mark))
+
+    def everyone(self) -> list[int]:
+        return sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
+
+    def send(self, mark: int, number: int) -> int:
+        """Signal each process that bears the mark, without a race on reused numbers. Returns how many."""
+        hit = 0
+        for _, handle in self._marked(mark):
+            with suppress(OSError):
+                signal.pidfd_send_signal(handle, number)
+                hit += 1
+        return hit
+
+    def resident(self) -> int:
+        """Bytes of memory that the processes hold themselves; what they share among each other counts for each."""
+        kib = 0
+        for pid in self.everyone():
+            with suppress(OSError, ValueError), opened(str(pid), self._proc) as handle:
+                for line in text("status", handle).splitlines():
+                    if line.startswith(("RssAnon:", "RssShmem:")):
+                        kib += int(line.split()[1])
+        return kib * 1024
+
+    def _marked(self, mark: int) -> Iterator[tuple[int, int]]:
+        for pid in self.everyone():
+            with suppress(OSError), opened(str(pid), self._proc) as handle:
+                if self._bears(handle, mark):  # the dead who wait to be collected bear none
+                    yield pid, handle
+
+
+@contextmanager
+def opened(name: str, base: int) -> Iterator[int]:
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=base)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def text(name: str, base: int | None) -> str:
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=base)
+    try:
+        return os.read(fd, 1 << 20).decode(errors="replace")
+    finally:
+        os.close(fd)

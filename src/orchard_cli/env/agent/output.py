@@ -1,0 +1,152 @@
+"""What a command says: bounded, counted, numbered."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+import time
+from binascii import b2a_base64
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from .loop import Loop, Timer
+from .problem import Json
+
+PIECE = 1 << 16
+F_SETPIPE_SZ = 1031
+encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class Keep:
+    """Head and tail of a byte stream; `seen` counts all of it."""
+
+    def __init__(self, cap: int):
+        self._half = (cap + 1) // 2
+        self._rest = cap - self._half
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.seen = 0
+
+    def add(self, data: bytes) -> None:
+        self.seen += len(data)
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data
+            if len(self._tail) > 2 * self._rest + 65536:
+                del self._tail[: len(self._tail) - self._rest]
+
+    @property
+    def size(self) -> int:
+        return min(self.seen, self._half + self._rest)
+
+    def value(self) -> bytes:
+        start = max(0, len(self._tail) - self._rest)
+        return bytes(self._head + self._tail[start:])
+
+
+class Ring:
+    """Events in order, numbered from 1; output beyond `cap` bytes pushes the oldest events out."""
+
+    def __init__(self, cap: int):
+        self._cap, self._bytes = cap, 0
+        self._events: deque[tuple[int, float, str, Any, int]] = deque()
+        self.next = 1
+
+    def add(self, kind: str, payload: Any, offset: int = 0) -> None:
+        self._events.append((self.next, time.monotonic(), kind, payload, offset))
+        self.next += 1
+        self._bytes += len(payload) if isinstance(payload, bytes) else 0
+        while self._bytes > self._cap and len(self._events) > 1:
+            gone = self._events.popleft()[3]
+            self._bytes -= len(gone) if isinstance(gone, bytes) else 0
+
+    def events(self, after: int) -> Iterator[tuple[int, tuple[float, str, Any, int]]]:
+        """(number, (time, kind, payload, offset)) of each event after `after`; what was pushed out is announced."""
+        first = self._events[0][0] if self._events else self.next
+        if after + 1 < first:
+            yield first - 1, (time.monotonic(), "gap", {"from": after + 1, "to": first - 1}, 0)
+        for number, *event in list(itertools.islice(self._events, max(0, after + 1 - first), None)):
+            yield number, (event[0], event[1], event[2], event[3])
+
+    def lines(self, after: int, began: float = 0.0) -> Iterator[tuple[int, bytes]]:
+        """The same as lines of JSON, with times since `began`."""
+        for number, (at, kind, payload, offset) in self.events(after):
+            more = told(payload, offset) if isinstance(payload, bytes) else payload
+            text = encode({"seq": number, "t": round(at - began, 6), "type": kind, **more})
+            yield number, text.encode() + b"\n"
+
+
+def told(data: bytes, offset: int) -> Json:
+    try:
+        return {"offset": offset, "text": data.decode()}
+    except UnicodeDecodeError:
+        return {"offset": offset, "b64": b2a_base64(data, newline=False).decode()}
+
+
+class Stream:
+    """The read end of a pipe or terminal that feeds a `Keep`."""
+
+    FLOOD = 1 << 24  # bytes after which a stream is read in larger pieces, with pauses
+
+    def __init__(self, fd: int, cap: int, heard: Callable[[bytes], None] | None = None):
+        os.set_blocking(fd, False)
+        self.fd, self.open, self.flooding = fd, True, False
+        self.keep = Keep(cap)
+        self._heard = heard
+
+    def read(self, rounds: int = 1) -> bool:
+        """Take what is there, at most `rounds` chunks; False when nothing more can be had now."""
+        for _ in range(rounds):
+            try:
+                data = os.read(self.fd, 16 * PIECE if self.flooding else PIECE)
+            except BlockingIOError:
+                return False
+            except OSError:  # a terminal whose other side is closed
+                data = b""
+            if not data:
+                self.open = False
+                return False
+            self.keep.add(data)
+            if self._heard is not None:
+                self._heard(data)
+        if not self.flooding and self.keep.seen > self.FLOOD:
+            self.flooding = True
+            with suppress(OSError):
+                fcntl.fcntl(self.fd, F_SETPIPE_SZ, 16 * PIECE)
+        return True
+
+
+class Sink:
+    """Empties the pipes of what was left running, slowly: a flood must not cost us a core."""
+
+    def __init__(self, loop: Loop):
+        self._loop = loop
+        self._streams: list[Stream] = []
+        self._timer: Timer | None = None
+
+    def adopt(self, streams: list[Stream]) -> None:
+        self._streams += streams
+        if self._timer is None:
+            self._empty()
+
+    def _empty(self) -> None:
+        for stream in self._streams:
+            stream.read()
+            if not stream.open:
+                os.close(stream.fd)
+        self._streams = [stream for stream in self._streams if stream.open]
+        self._timer = self._loop.after(0.05, self._empty) if self._streams else None
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for stream in self._streams:
+            os.close(stream.fd)
+        self._streams = []

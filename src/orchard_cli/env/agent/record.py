@@ -1,0 +1,47 @@
+"""How a command ended, in words that say whose doing it was."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from .ground import Ground
+from .problem import Json
+
+
+class End(NamedTuple):
+    """`killed` is the reason for which we ended it, or empty; `usage` is what the kernel says it used."""
+
+    status: int
+    killed: str
+    wall_s: float
+    usage: Any
+
+
+def described(end: End, ground: Ground, before: tuple[int, int], seen: list[int], left: tuple[int, ...]) -> Json:
+    code = os.waitstatus_to_exitcode(end.status)
+    reason = end.killed or kind_of(code, ground, before)
+    used = end.usage
+    return {
+        "exit_code": code if reason == "exited" else None,
+        "signal": -code if reason == "signaled" else None,
+        "reason": reason,
+        "wall_s": round(end.wall_s, 6),
+        "cpu_s": round(used.ru_utime + used.ru_stime, 6) if used else 0.0,
+        "seen": seen,
+        "left_running": list(left),
+    }
+
+
+def kind_of(code: int, ground: Ground, before: tuple[int, int]) -> str:
+    """Why a command ended: a limit counts only if the command itself failed."""
+    if code == 0:
+        return "exited"
+    oom, refused = ground.counters()
+    if code in (-9, 137) and oom > before[0]:
+        return "oom"
+    if refused > before[1]:
+        return "pid_limit"
+    if ground.full():
+        return "disk_quota"
+    return "signaled" if code < 0 else "exited"

@@ -1,0 +1,45 @@
+"""The head of one request."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, unquote
+
+from .problem import Problem
+
+
+class Request:
+    """The head of one request; `body` is set once it is there, unless a child reads it."""
+
+    def __init__(self, head: bytes):
+        lines = head.split(b"\r\n")
+        try:
+            method, target, version = lines[0].decode("ascii").split(" ")
+            self.headers = {
+                name.strip().lower().decode("ascii"): value.strip().decode("latin-1")
+                for name, _, value in (line.partition(b":") for line in lines[1:])
+            }
+            self.length = int(self.headers.get("content-length", 0))
+        except ValueError:
+            raise Problem(400, "client.bad_request", "this is no HTTP/1.1 request") from None
+        if not version.startswith("HTTP/1.") or self.length < 0:
+            raise Problem(400, "client.bad_request", "this is no HTTP/1.1 request")
+        path, _, query = target.partition("?")
+        self.method = method
+        self.parts = [unquote(part, errors="surrogateescape") for part in path.split("/")[1:]]
+        self.query = dict(parse_qsl(query, keep_blank_values=True, errors="surrogateescape")) if query else {}
+        self.chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
+        self.body = b""
+
+    @property
+    def streamed(self) -> bool:
+        """Its body is for a child to read."""
+        return self.method == "PUT" and self.parts[1:2] in (["files"], ["tar"])
+
+    def number(self, name: str, default: float, least: float = 0.0) -> float:
+        try:
+            value = float(self.query.get(name, default))
+        except ValueError:
+            value = least - 1
+        if not least <= value < float("inf"):
+            raise Problem(400, "client.bad_argument", f"{name} is no number that is allowed here")
+        return value

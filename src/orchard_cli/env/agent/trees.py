@@ -1,0 +1,95 @@
+"""Directories as tar streams, both ways. What comes in is hostile: it stays below its directory, and within limits."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from .problem import Json, Problem
+from .transfer import Exchange
+
+BUFFER = 1 << 18
+MAX_ENTRIES = 1_000_000
+
+
+class Writer(io.RawIOBase):
+    """Passes what `tarfile` writes on, chunk by chunk."""
+
+    def __init__(self, exchange: Exchange):
+        self._exchange = exchange
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        return self._exchange.write(bytes(data)) if data else 0
+
+
+class Reader(io.RawIOBase):
+    """Gives `tarfile` the body of a request."""
+
+    def __init__(self, pieces: Iterator[bytes]):
+        self._pieces, self._rest = pieces, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        if not self._rest:
+            self._rest = next(self._pieces, b"")
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+
+def pack(exchange: Exchange) -> None:
+    """Everything below a directory; sockets and what vanishes meanwhile are left out."""
+    import tarfile
+
+    path = exchange.path
+    if not os.path.isdir(path):
+        os.stat(path)
+        raise Problem(400, "client.file_error", f"{path} is not a directory")
+    exchange.head(200, "application/x-tar")
+    with tarfile.open(fileobj=Writer(exchange), mode="w|", bufsize=BUFFER, format=tarfile.PAX_FORMAT) as tar:
+        for folder, below, files in os.walk(path):
+            inside = os.path.relpath(folder, path)
+            for name in sorted(below) + sorted(files):
+                whole = os.path.join(folder, name)
+                try:
+                    member = tar.gettarinfo(whole, os.path.normpath(os.path.join(inside, name)))
+                    if member is None:
+                        continue
+                    if member.isreg():
+                        with open(whole, "rb") as source:
+                            tar.addfile(member, source)
+                    else:
+                        tar.addfile(member)
+                except (FileNotFoundError, PermissionError):
+                    continue
+    exchange.write(b"")
+
+
+def unpack(exchange: Exchange) -> Json:
+    """Links, names and devices that would lead outside are refused; `most` bytes and `entries` are the limits."""
+    import tarfile
+
+    number = exchange.request.number
+    path, most, entries = exchange.path, number("most", 1 << 40), number("entries", MAX_ENTRIES)
+    if not hasattr(tarfile, "data_filter"):
+        raise Problem(501, "infra.no_safe_tar", "this image's Python cannot unpack archives safely", "infra")
+    os.makedirs(path, exist_ok=True)
+    size = count = 0
+    try:
+        source: Any = io.BufferedReader(Reader(exchange.body()), BUFFER)
+        with tarfile.open(fileobj=source, mode="r|*") as tar:
+            for member in tar:
+                size, count = size + member.size, count + 1
+                if size > most or count > entries:
+                    raise Problem(413, "client.too_large", f"the archive has more than {most} bytes or {entries} names")
+                tar.extract(member, path, filter="data")
+    except tarfile.TarError as error:
+        raise Problem(400, "client.bad_archive", f"the archive cannot be unpacked: {error}") from None
+    return {"entries": count, "bytes": size}

@@ -1,0 +1,167 @@
+"""A command at the agent of a sandbox, as its client sees it: see `Execution`."""
+
+import json
+import os
+import time
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..errors import SandboxError
+from .channel import Answer, Channel
+from .execution import Event, ExecResult, Terminal
+
+SLACK_S = 60.0  # what the agent may take beyond a command's own time before we call it silent
+WAIT_S = 3600.0  # the longest single wait; a longer one is asked for again
+PATIENCE = 5  # lost connections in a row, without a new event, before the agent counts as lost
+
+
+class Running:
+    """Made by `start`."""
+
+    def __init__(self, channel: Channel, key: str, answer: Answer, timeout_s: float):
+        self._channel, self.key, self._timeout_s = channel, key, timeout_s
+        self.id: str = _record(answer)["id"]
+        self._path, self._taken = f"/v1/execs/{self.id}", 0
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        failures = 0
+        while True:
+            try:
+                with self._channel.stream("GET", f"{self._path}/events", query={"after": after}) as (_, pieces):
+                    for line in _lines(pieces):
+                        event = _event(json.loads(line))
+                        if event is None:
+                            continue
+                        after, failures = event.seq, 0
+                        yield event
+                        if event.type == "exit":
+                            return
+            except ConnectionError:
+                failures += 1
+                if failures > PATIENCE:
+                    raise
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            self._stdin(bytes(view[:65536]))
+            view = view[65536:]
+
+    def close_stdin(self) -> None:
+        self._stdin(b"", close=1)
+
+    def _stdin(self, data: bytes, **query: object) -> None:
+        offset = self._taken
+        answer = self._channel.ask(
+            "POST",
+            f"{self._path}/stdin",
+            data,
+            query={"offset": offset, **query},
+            wait_s=self._timeout_s + SLACK_S,
+            again=True,
+        )
+        self._taken = answer.record()["taken"]
+
+    def signal(self, number: int) -> None:
+        self._channel.ask("POST", f"{self._path}/signal", query={"number": number})
+
+    def resize(self, rows: int, cols: int) -> None:
+        self._channel.ask("POST", f"{self._path}/resize", query={"rows": rows, "cols": cols}, again=True)
+
+    def cancel(self) -> None:
+        self._channel.ask("POST", f"{self._path}/cancel", again=True)
+
+    def wait(self, timeout_s: float | None = None) -> ExecResult:
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            wait = WAIT_S if until is None else min(WAIT_S, max(0.0, until - time.monotonic()))
+            answer = self._channel.ask("GET", self._path, query={"wait_s": wait}, wait_s=wait + SLACK_S, again=True)
+            if answer.status == 200:
+                return result(answer)
+            if until is not None and time.monotonic() >= until:
+                raise SandboxError(
+                    f"the command is still running after {timeout_s} s",
+                    code="client.still_running",
+                    attributable="client",
+                    effect="unknown",
+                )
+
+
+def start(
+    channel: Channel,
+    command: str | Sequence[str],
+    *,
+    key: str = "",
+    timeout_s: float = 60.0,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = b"",  # None: open, see `Execution.write`
+    terminal: Terminal | None = None,
+    **options: object,
+) -> Running:
+    """Start a command; under a `key` that has been used for the same one, find it again. `options` as on the wire."""
+    key = key or os.urandom(12).hex()
+    mode = "open" if stdin is None and terminal is None else None
+    tty = None if terminal is None else {"rows": terminal.rows, "cols": terminal.cols}
+    body = order(command, stdin or b"", timeout_s=timeout_s, cwd=cwd, env=env, input=mode, tty=tty, **options)
+    headers = {"Idempotency-Key": key}
+    return Running(channel, key, channel.ask("POST", "/v1/execs", body, headers=headers, again=True), timeout_s)
+
+
+def run(channel: Channel, body: bytes, timeout_s: float) -> ExecResult:
+    """Start a command and wait for its end, in one request; nothing but its result is kept."""
+    headers, query = {"Idempotency-Key": os.urandom(12).hex()}, {"wait_s": f"{timeout_s + SLACK_S:.3f}"}
+    wait = timeout_s + 2 * SLACK_S
+    return result(channel.ask("POST", "/v1/execs", body, query=query, headers=headers, wait_s=wait, again=True))
+
+
+def order(command: str | Sequence[str], stdin: bytes = b"", **options: object) -> bytes:
+    """The body of a request to start a command."""
+    what = {"script": command} if isinstance(command, str) else {"argv": list(command)}
+    if options.get("input"):
+        options["stdin"] = options.pop("input")
+    given = {name: value for name, value in options.items() if value is not None}
+    text = json.dumps({**what, **given}, separators=(",", ":"))
+    return text.encode() + (b"\n" + stdin if stdin else b"")
+
+
+def result(answer: Answer) -> ExecResult:
+    record = _record(answer)
+    if record["state"] != "done":
+        raise SandboxError("the agent did not end the command in time", code="infra.agent_silent")
+    data = memoryview(answer.body)[answer.body.index(b"\n") + 1 :]
+    kept, seen = record["kept"], record["seen"]
+    return ExecResult(
+        exit_code=record["exit_code"],
+        reason=record["reason"],
+        signal=record["signal"],
+        stdout=bytes(data[: kept[0]]),
+        stderr=bytes(data[kept[0] :]),
+        wall_s=record["wall_s"],
+        stdout_bytes=seen[0],
+        stderr_bytes=seen[1] if len(seen) > 1 else 0,
+        left_running=tuple(record["left_running"]),
+    )
+
+
+def _record(answer: Answer) -> Any:
+    return json.loads(answer.body.partition(b"\n")[0])
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    rest = bytearray()
+    for piece in pieces:
+        rest += piece
+        *whole, rest = rest.split(b"\n")
+        yield from map(bytes, whole)
+
+
+def _event(record: dict[str, Any]) -> Event | None:
+    """None for a ping."""
+    kind, number = record.pop("type"), record.pop("seq", 0)
+    if kind == "ping":
+        return None
+    at, offset = record.pop("t", 0.0), record.pop("offset", 0)
+    data = record.pop("text").encode() if "text" in record else b64decode(record.pop("b64", ""))
+    return Event(number, kind, at, data, offset, record)

@@ -1,0 +1,82 @@
+"""One connection to an agent, and how answers are cut out of what comes over it."""
+
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+PIECE = 1 << 16
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, address: str, timeout_s: float):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self._buffer = bytearray()
+        self.last = False  # the agent closes it after this answer
+        try:
+            self.sock.settimeout(timeout_s)
+            self.sock.connect(address)
+        except BaseException:
+            self.sock.close()
+            raise
+
+    def head(self) -> tuple[int, dict[str, str]]:
+        """Status and headers of the answer that comes next."""
+        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
+            self._more()
+        lines = self._buffer[:end].decode("latin-1").split("\r\n")
+        del self._buffer[: end + 4]
+        pairs = (line.partition(":") for line in lines[1:])
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        self.last = headers.get("connection") == "close"
+        return int(lines[0].split(" ")[1]), headers
+
+    def exactly(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            self._more(size - len(self._buffer))
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
+
+    def pieces(self, headers: Mapping[str, str]) -> Iterator[bytes]:
+        """The body, in pieces."""
+        if "content-length" in headers:
+            left = int(headers["content-length"])
+            while left:
+                data = self.exactly(min(left, len(self._buffer) or 1))
+                left -= len(data)
+                yield data
+            return
+        while size := int(self._line(), 16):
+            yield self.exactly(size)
+            self._line()
+        self._line()
+
+    def kept(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The same; read to the end, the connection can be used again."""
+        yield from pieces
+        self.last = False
+
+    def _line(self) -> bytes:
+        while (end := self._buffer.find(b"\r\n")) < 0:
+            self._more()
+        return self.exactly(end + 2).strip()
+
+    def _more(self, size: int = 0) -> None:
+        data = self.sock.recv(min(max(PIECE, size), 1 << 20))
+        if not data:
+            raise ConnectionResetError("the agent has closed the connection")
+        self._buffer += data
+
+    def stale(self) -> bool:
+        """Whether the agent has closed it while it was idle; then it is closed here, too."""
+        with suppress(BlockingIOError):
+            self.sock.setblocking(False)
+            self.sock.recv(1, socket.MSG_PEEK)
+            self.close()
+            return True
+        return False
+
+    def close(self) -> None:
+        self.sock.close()
