@@ -68,6 +68,8 @@ def _endpoint(service: Service, path: str, found: dict[str, Operation]) -> Endpo
                 )
             who = await _who(service, request, operation.scope)
             call = Call(request, who, service, id)
+            if operation.scope:
+                who.require(operation.scope)
             response = await operation.call(call)
         except SandboxError as error:
             response = _refusal(error, id)
@@ -87,6 +89,7 @@ def _tunnel(service: Service) -> Callable[[WebSocket], Awaitable[None]]:
     async def endpoint(websocket: WebSocket) -> None:
         try:
             who = await _who(service, websocket, "use")
+            who.require("use")
         except SandboxError as error:
             service.metrics.fault(error.fault)
             await websocket.close()  # before it was accepted: the handshake is answered 403
@@ -105,9 +108,7 @@ async def _who(service: Service, request: HTTPConnection, scope: str) -> Princip
         return ANYONE
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     secret = token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-    who = await service.keys.check(secret)
-    who.require(scope)
-    return who
+    return await service.keys.check(secret)
 
 
 def _only_from_here(request: HTTPConnection) -> None:

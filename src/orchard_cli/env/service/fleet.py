@@ -68,6 +68,7 @@ class Fleet:
     async def _copy(
         self, source: Live, who: Principal, labels: dict[str, str], lifetime: Lifetime, id: str, kind: Kind = "sandbox"
     ) -> Live:
+        await source.settled.wait()
         box, _ = source.open_box()
         for place in source.trees:
             self.specs.trees.retain(place)

@@ -29,6 +29,7 @@ from ..wire import (
 
 MOST = 1000  # of one batch
 PROOF = "x-orchard-host-proof"
+PLURAL: dict[Kind, str] = {"sandbox": "sandboxes", "snapshot": "snapshots"}
 
 
 async def create(call: Call) -> Response:
@@ -49,7 +50,7 @@ async def _shown(call: Call, live: Live) -> Response:
     if live.fault:
         raise live.fault
     status = 201 if live.state == "ready" else 202
-    return json(live.view(), status, {"Location": f"/v1/{live.kind}s/{live.id}"})
+    return json(live.view(), status, {"Location": f"/v1/{PLURAL[live.kind]}/{live.id}"})
 
 
 async def _settle(live: Live, seconds: float) -> None:
