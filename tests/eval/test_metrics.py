@@ -21,6 +21,24 @@ def test_pass_at_k_and_pass_hat_k_are_the_shares_of_all_subsets():
                 assert pass_hat_k(solved, n, k) == pytest.approx(sum(map(all, subsets)) / len(subsets))
 
 
+def test_the_plug_in_estimators_take_the_observed_rate_to_the_power_and_say_so_in_their_name():
+    some = tasks((2, 4), (4, 4), (0, 4))
+    got = estimate(some, k=3, every=True, estimator="plug-in")
+    assert got.name == "pass^3 (plug-in)" and got.value == pytest.approx((0.5**3 + 1 + 0) / 3)
+    assert estimate(some, k=3, every=True).value == pytest.approx(1 / 3)
+    got = estimate(some, k=3, estimator="plug-in")
+    assert got.name == "pass@3 (plug-in)" and got.value == pytest.approx((1 - 0.5**3 + 1 + 0) / 3)
+
+
+@pytest.mark.parametrize("solved", [0, 3])
+def test_at_n_equal_k_both_estimators_agree_only_where_all_or_none_are_solved(solved):
+    for every in (False, True):
+        both = [estimate(tasks((solved, 3)), k=3, every=every, estimator=e).value for e in ("unbiased", "plug-in")]
+        assert both[0] == both[1]
+    assert estimate(tasks((2, 3)), k=3, every=True).value == 0
+    assert estimate(tasks((2, 3)), k=3, every=True, estimator="plug-in").value == pytest.approx(8 / 27)
+
+
 def test_one_attempt_a_task_gives_the_wilson_interval():
     got = estimate(tasks(*[(1, 1)] * 7, *[(0, 1)] * 25))
     assert (got.value, got.interval) == (7 / 32, "wilson")

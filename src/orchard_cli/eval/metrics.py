@@ -85,11 +85,31 @@ def pass_hat_k(solved: int, n: int, k: int) -> float:
     return comb(solved, k) / comb(n, k)
 
 
+def plug_in_pass_at_k(solved: int, n: int, k: int) -> float:
+    """The same from the task's observed rate, 1 − (1 − c/n)^k: biased, defined for any k (claw-eval's choice)."""
+    return 1.0 - (1.0 - solved / n) ** k
+
+
+def plug_in_pass_hat_k(solved: int, n: int, k: int) -> float:
+    """The same from the task's observed rate, (c/n)^k: biased upwards, defined for any k (claw-eval's choice)."""
+    return (solved / n) ** k
+
+
+# (all of k attempts?, estimator) → rule
+RULES = {
+    (False, "unbiased"): pass_at_k,
+    (True, "unbiased"): pass_hat_k,
+    (False, "plug-in"): plug_in_pass_at_k,
+    (True, "plug-in"): plug_in_pass_hat_k,
+}
+
+
 def estimate(
     tasks: Sequence[Counts],
     *,
     k: int = 1,
     every: bool = False,
+    estimator: str = "unbiased",
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -98,11 +118,14 @@ def estimate(
 ) -> Estimate:
     """pass@k, or pass^k if `every`, as the mean over tasks. `missing`: attempts that were planned and have no record.
 
+    estimator: `unbiased`, from the subsets of k attempts (C(c,k)/C(n,k)), or `plug-in`, from each task's rate ((c/n)^k);
+    at n = k they differ wherever a task was solved sometimes. The second is named in the estimate: `pass^3 (plug-in)`.
+
     Interval: Wilson where each task has one attempt, else percentile bootstrap over tasks; where all tasks agree
     a bootstrap has no width, so Wilson over tasks is used there too. Refused when more than `max_lost` of the
     attempts could not be measured.
     """
-    name = f"pass{'^' if every else '@'}{k}"
+    name = f"pass{'^' if every else '@'}{k}{'' if estimator == 'unbiased' else f' ({estimator})'}"
     usable = [t for t in tasks if t.n >= k]
     attempts, lost = sum(t.n for t in tasks), sum(t.lost for t in tasks) + missing
     base = Estimate(
@@ -117,7 +140,7 @@ def estimate(
     )
     if base.refused:
         return base
-    rule = pass_hat_k if every else pass_at_k
+    rule = RULES[every, estimator]
     values = np.array([rule(t.solved, t.n, k) for t in usable])
     low, high, how = _interval(values, all(t.n == 1 for t in usable), confidence, resamples, seed)
     return msgspec.structs.replace(base, value=float(values.mean()), low=low, high=high, interval=how)
