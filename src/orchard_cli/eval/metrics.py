@@ -86,7 +86,7 @@ def pass_hat_k(solved: int, n: int, k: int) -> float:
 
 
 def plug_in_pass_at_k(solved: int, n: int, k: int) -> float:
-    """The same from the task's observed rate, 1 − (1 − c/n)^k: biased, defined for any k (claw-eval's choice)."""
+    """The same from the task's observed rate, 1 − (1 − c/n)^k: biased downwards, defined for any k."""
     return 1.0 - (1.0 - solved / n) ** k
 
 
@@ -118,8 +118,8 @@ def estimate(
 ) -> Estimate:
     """pass@k, or pass^k if `every`, as the mean over tasks. `missing`: attempts that were planned and have no record.
 
-    estimator: `unbiased`, from the subsets of k attempts (C(c,k)/C(n,k)), or `plug-in`, from each task's rate ((c/n)^k);
-    at n = k they differ wherever a task was solved sometimes. The second is named in the estimate: `pass^3 (plug-in)`.
+    estimator: `unbiased`, from the subsets of k attempts (C(c,k)/C(n,k)), or `plug-in`, from a task's rate ((c/n)^k),
+    which the name then says: `pass^3 (plug-in)`. At n = k they differ wherever a task was solved sometimes.
 
     Interval: Wilson where each task has one attempt, else percentile bootstrap over tasks; where all tasks agree
     a bootstrap has no width, so Wilson over tasks is used there too. Refused when more than `max_lost` of the
