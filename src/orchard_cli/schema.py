@@ -84,8 +84,10 @@ class Env:
     """auto or bwrap: namespaces, proven at start; process: none at all, only when asked for by name."""
     network: str = "none"
     """none; allowlist: what env.allow names; open: any public address; host: this machine's own network, unbounded."""
-    allow: list[str] = field(default_factory=list)
+    allow: list[str] = field(default_factory=list, metadata={"kinds": ("local",)})
     """Rules such as pypi.org, *.example.org, example.org:8443, 'GET http://example.org' or 10.1.2.3:8080."""
+    network_log: str = only("", "local")
+    """File for the proxy's decisions, one JSON line each; at most 64 MiB in two files; empty: none is written."""
     concurrency: int = 0
     """Attempts at once; 0: as the tasks advise, else sixteen for each core."""
     memory_mb: int = 1024

@@ -99,7 +99,7 @@ def names() -> Names:
 def network(names: Names) -> Iterator[Network]:
     with Network(resolve=names) as opened:
         yield opened
-        assert opened.faults == []
+        assert not opened.faults
 
 
 Open = Callable[..., Gate]

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import trustme
 
+from orchard_cli import schema
+from orchard_cli.env import open_env
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.network.endpoint import ModelEndpoint
 from orchard_cli.env.network.network import Network
-from orchard_cli.env.network.rules import policy
 from orchard_cli.env.network.ways import MODEL_PORT, PROXY_PORT
 from orchard_cli.env.sandbox import Sandbox, Spec
 from orchard_cli.errors import ConfigError, SandboxError
@@ -41,7 +42,7 @@ def envs(names: Names) -> Iterator[Opens]:
     for env in opened:
         network = env._exits.network
         env.close()
-        assert network.faults == []
+        assert not network.faults
 
 
 def fetch(sandbox: Sandbox, url: str, *more: str) -> tuple[int, bytes]:
@@ -176,14 +177,48 @@ def test_rules_change_while_it_runs(envs: Opens, names: Names, site: Site) -> No
     with env.open(Spec()) as sandbox, env.open(Spec()) as other:
         url = f"http://site.test:{site.port}/"
         assert fetch(sandbox, url)[0] == 200
-        sandbox.ways.egress.update(policy("none"))  # type: ignore[attr-defined]
+        assert change(sandbox, "allowlist", "x.test") == 0
         assert fetch(sandbox, url)[0] == 403 and fetch(other, url)[0] == 200
+        change(sandbox, "allowlist", "*.test:*", f"{FAR}:{site.port}")  # more than the environment has is of no use
+        names.set("other.test", FAR)
+        assert fetch(sandbox, url)[0] == 200 and fetch(sandbox, f"http://other.test:{site.port}/")[0] == 403
+        change(sandbox, "none")
+        assert fetch(sandbox, url)[0] == 200  # as the environment says
+        for wrong in ("open", "host"):
+            with pytest.raises(SandboxError, match="asks for"):
+                change(sandbox, wrong)
+
+
+def change(sandbox: Sandbox, network: str, *allow: str) -> int:
+    return sandbox.ways.change(network, allow)  # type: ignore[attr-defined, no-any-return]
+
+
+def test_a_closed_sandbox_takes_no_rules(envs: Opens) -> None:
+    with envs("open").open(Spec()) as sandbox:
+        pass
+    with pytest.raises(SandboxError) as caught:
+        change(sandbox, "open")
+    assert caught.value.fault.code == "client.closed"
+
+
+def test_the_decisions_are_written_where_the_settings_say(tmp_path: Path) -> None:
+    settings = schema.Env(network="allowlist", allow=["x.test"], network_log=str(tmp_path / "egress.jsonl"))
+    with open_env(settings) as env, env.open(Spec()) as sandbox:  # type: ignore[attr-defined]
+        assert fetch(sandbox, "http://secret.evil.test/")[0] == 403
+        (line,) = (tmp_path / "egress.jsonl").read_text().splitlines()
+    assert json.loads(line)["host"] == "secret.evil.test" and json.loads(line)["sandbox"] == sandbox.id
+
+
+def test_rules_cannot_come_to_a_sandbox_that_was_made_without_a_proxy(envs: Opens) -> None:
+    with envs("none").open(Spec()) as sandbox, pytest.raises(SandboxError, match="without a proxy") as caught:
+        change(sandbox, "none")
+    assert caught.value.fault.code == "client.bad_spec"
 
 
 def test_a_fork_has_a_way_of_its_own(envs: Opens, names: Names, site: Site) -> None:
     env = envs("allowlist", f"{FAR}:{site.port}")
     with env.open(Spec()) as sandbox, sandbox.fork() as fork:
-        sandbox.ways.egress.update(policy("none"))  # type: ignore[attr-defined]
+        change(sandbox, "allowlist", "x.test")
         assert fetch(fork, f"http://{FAR}:{site.port}/")[0] == 200
         assert fetch(sandbox, f"http://{FAR}:{site.port}/")[0] == 403
         assert env._exits.network.log.last(fork.id)[0].verdict == "allowed"

@@ -38,7 +38,13 @@ class LocalEnv:
     """
 
     def __init__(
-        self, isolation: str = "auto", network: str = "none", limits: Limits = DEFAULT, allow: tuple[str, ...] = ()
+        self,
+        isolation: str = "auto",
+        network: str = "none",
+        limits: Limits = DEFAULT,
+        *,
+        allow: tuple[str, ...] = (),
+        network_log: Path | None = None,
     ):
         if isolation not in ("auto", "bwrap", "process"):
             raise ConfigError(f"env.isolation={isolation} is not known", hint="auto, bwrap or process")
@@ -47,7 +53,7 @@ class LocalEnv:
         self._python = own_python() if self._isolated else ((), "")
         self._lock = threading.Lock()
         self._closed = False
-        self._exits = Exits(network, allow, isolated=self._isolated)
+        self._exits = Exits(network, allow, isolated=self._isolated, log=network_log)
         leftovers.sweep()
         self._start()
         try:
@@ -152,7 +158,8 @@ class LocalEnv:
 
 def open_local(cfg: schema.Env) -> LocalEnv:
     limits = Limits(cfg.memory_mb, cfg.pids, cfg.cpus, cfg.disk_mb)
-    return LocalEnv(cfg.isolation, cfg.network, limits, tuple(cfg.allow))
+    log = Path(cfg.network_log) if cfg.network_log else None
+    return LocalEnv(cfg.isolation, cfg.network, limits, allow=tuple(cfg.allow), network_log=log)
 
 
 def _memory(cgroups: dict[str, int], isolated: bool) -> str:

@@ -29,7 +29,7 @@ class LocalSandbox:
     def __init__(self, link: Link, box: str, workdir: str, env: Mapping[str, str], fork: Callable[[str], Sandbox]):
         self.id, self.workdir = f"{link.process.pid}-{box}", workdir
         self._link, self._box, self._env, self._fork = link, box, dict(env), fork
-        self.ways = Ways(self.id)
+        self.ways: Ways | None = None
         self._closed = False
         self._lock = threading.Lock()
 
@@ -125,7 +125,8 @@ class LocalSandbox:
             if self._closed:
                 return
             self._closed = True
-        self.ways.close()
+        if self.ways is not None:
+            self.ways.close()
         try:
             self._ask("close")
         except SandboxError as error:

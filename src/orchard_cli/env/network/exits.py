@@ -5,14 +5,14 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...errors import ConfigError, SandboxError
+from ...errors import ConfigError
 from ..sandbox import Spec
 from .canary import Canaries, Canary
 from .log import DecisionLog
 from .network import Network
 from .plan import bound
 from .rules import Policy
-from .ways import Listens, Ways, attach
+from .ways import Listens, Ways, attach, bad_spec
 
 
 class Exits:
@@ -53,13 +53,13 @@ class Exits:
         """Prove, then open what the sandbox was given. Raises `SandboxError`; nothing is left open then."""
         host, policy = self.of(spec)
         if host and spec.model is None:
-            return Ways(sandbox.id)
+            return Ways(sandbox.id, self._bound)
         try:
             if policy.kind == "none" and spec.model is None:
                 sandbox.prove(self._canaries.all)
-                return Ways(sandbox.id)
+                return Ways(sandbox.id, self._bound)
             inside: Listens = OnHost(sandbox.id) if host else sandbox
-            return attach(self.network, inside, policy, spec.model, self._canaries.all)
+            return attach(self.network, inside, policy, self._bound, spec.model, self._canaries.all)
         except ConfigError as error:
             raise bad_spec(error) from error
 
@@ -79,9 +79,3 @@ class OnHost:
 
     def listen(self, port: int, canaries: Sequence[Canary]) -> socket.socket:
         return socket.create_server(("127.0.0.1", 0))
-
-
-def bad_spec(error: ConfigError) -> SandboxError:
-    return SandboxError(
-        str(error), code="client.bad_spec", attributable="client", effect="none", retry="never", hint=error.hint
-    )

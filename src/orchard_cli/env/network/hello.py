@@ -1,4 +1,8 @@
-"""The name in the first message of TLS. OpenSSL reads it; nothing is parsed here."""
+"""The name in the first message of TLS. OpenSSL reads it; nothing is parsed here.
+
+A client that encrypts its message (ECH) shows the name of whoever decrypts it. What is said after the handshake cannot
+be seen: a rule for a host trusts that host not to pass requests on to another.
+"""
 
 import asyncio
 import ssl

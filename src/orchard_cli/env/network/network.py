@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -44,6 +45,10 @@ class Gate:
         """No more connections, and an end to those that stand. Idempotent."""
         self._network.drop(self)
 
+    @property
+    def closed(self) -> bool:
+        return not self._network.holds(self)
+
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accepted, sock=self._listener)
 
@@ -75,7 +80,7 @@ class Network:
 
     def __init__(self, log: DecisionLog | None = None, *, resolve: lookup.Resolve = lookup.system):
         self.log = log or DecisionLog()
-        self.faults: list[BaseException] = []  # of our own: none may ever be here
+        self.faults: deque[BaseException] = deque(maxlen=100)  # of our own: none may ever be here
         self.open = 0
         self._resolve = resolve
         self._gates: set[Gate] = set()
@@ -108,10 +113,14 @@ class Network:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    def holds(self, gate: Gate) -> bool:
+        return gate in self._gates
+
     def drop(self, gate: Gate) -> None:
         if gate in self._gates:
             self._gates.discard(gate)
             self.run(gate.stop())
+            self.log.forget(gate.way.sandbox)
 
     def close(self) -> None:
         if self._loop.is_closed():

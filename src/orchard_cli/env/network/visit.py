@@ -69,6 +69,7 @@ class Visit:
                 raise
             self.note.verdict, self.note.reason = "revoked", "the rules no longer allow it"
         except Exception as error:  # noqa: BLE001 - `told` raises again what it does not know
+            self.note.verdict, self.note.reason = "failed", f"a fault of ours: {type(error).__name__}"
             refused = told(error)
             self.note.judge(refused)
         finally:

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...errors import ConfigError, SandboxError
 from .canary import Canary
 from .endpoint import ModelEndpoint
 from .meter import Caps
 from .model import CAPS
 from .network import Gate, Network
+from .plan import Bound
 from .rules import Policy
 
 # Above the ports that Linux hands out by itself, so that nothing inside is in the way.
@@ -33,9 +35,27 @@ class Ways:
     """`env` are the variables by which programs inside find them."""
 
     sandbox: str
+    bound: Bound
     egress: Gate | None = None
     model: Gate | None = None
     env: dict[str, str] = field(default_factory=dict)
+
+    def change(self, network: str, allow: tuple[str, ...] = ()) -> int:
+        """Other rules from now on, within what the environment allows; returns how many connections they ended.
+
+        Raises `SandboxError`: `client.bad_spec` for rules that cannot be, or where there is no proxy to obey them,
+        `client.closed`.
+        """
+        try:
+            host, policy = self.bound.of(network, allow)
+            if host or self.egress is None:
+                message = "the sandbox was made without a proxy, so it can have no other rules"
+                raise ConfigError(message, hint="open it with network=allowlist")
+        except ConfigError as error:
+            raise bad_spec(error) from error
+        if self.egress.closed:
+            raise SandboxError("this sandbox is closed", code="client.closed", attributable="client", retry="never")
+        return self.egress.update(policy)
 
     def close(self) -> None:
         for gate in (self.egress, self.model):
@@ -47,6 +67,7 @@ def attach(
     network: Network,
     sandbox: Listens,
     policy: Policy,
+    bound: Bound,
     endpoint: ModelEndpoint | None,
     canaries: Sequence[Canary],
     *,
@@ -71,7 +92,13 @@ def attach(
         if egress is not None:
             egress.close()
         raise
-    return Ways(sandbox.id, egress, model, env)
+    return Ways(sandbox.id, bound, egress, model, env)
+
+
+def bad_spec(error: ConfigError) -> SandboxError:
+    return SandboxError(
+        str(error), code="client.bad_spec", attributable="client", effect="none", retry="never", hint=error.hint
+    )
 
 
 def proxy_env(gate: Gate) -> dict[str, str]:
