@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from orchard_cli.recipes.gui.shop.families import FAMILIES
 from orchard_cli.recipes.gui.shop.grade import amounts, answers, expected, grade, read_state
@@ -58,6 +58,7 @@ def spoilt(draw: Any) -> tuple[Task, dict[str, Any], str, str]:
     return task, state, answer, part
 
 
+@settings(deadline=None)
 @given(spoilt())
 def test_any_side_effect_costs_the_task(case: tuple[Task, dict[str, Any], str, str]) -> None:
     task, state, answer, part = case
@@ -65,6 +66,7 @@ def test_any_side_effect_costs_the_task(case: tuple[Task, dict[str, Any], str, s
     assert reward == 0.0 and not details["checks"][part] and part in details["differs"]
 
 
+@settings(deadline=None)
 @given(st.sampled_from([t for t in TASKS if t.hidden["answer"]]), st.text(max_size=60))
 def test_chance_answers_earn_nothing(task: Task, said: str) -> None:
     state, answer = right_end(task)
