@@ -1,6 +1,5 @@
 """Pieces of the published recipe for browser agents (paper, sections 5.3 and 5.4)."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,21 +12,14 @@ Cause = str  # captcha | block | navigation | other
 CAUSES = ("captcha", "block", "navigation", "other")
 CURRICULUM = ((0, 15), (90, 30))  # from this update on: turns of one attempt
 
-_CAPTCHA = re.compile(
-    r"captcha|cf-challenge|challenge-platform|are you (?:a )?(?:human|robot)|not a robot|verify (?:that )?you are human"
-    r"|press (?:and|&) hold|unusual traffic|slide to verify",
-    re.IGNORECASE,
-)
-_BLOCK = re.compile(
-    r"access (?:to this (?:page|site) )?(?:is |has been )?denied|you have been blocked|request (?:was )?blocked"
-    r"|bot detected|automated access|error 1020|err_blocked|too many requests|not available in your (?:country|region)",
-    re.IGNORECASE,
-)
-_NAVIGATION = re.compile(
-    r"err_(?!blocked)[a-z_]+|ns_error_[a-z_]+|redirect(?:ed too many|s? loop)|too many redirects|dns_probe|site_down"
-    r"|navigation|timed? ?out|unreachable|bad gateway|service unavailable",
-    re.IGNORECASE,
-)
+_NAVIGATION = ("site_down", "navigation", "navigation_timeout", "redirect_loop", "http_error", "download", "aborted")
+# the site's own faults by their code (`faults.py`); every other fault is the browser's or the model's endpoint's
+SITE_FAULTS: Mapping[str, Cause] = {
+    "site.captcha": "captcha",
+    "site.blocked": "block",
+    "site.http_auth": "block",
+    **dict.fromkeys((f"site.{code}" for code in (*_NAVIGATION, "episode")), "navigation"),
+}
 
 
 def shortest_success(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
@@ -53,17 +45,6 @@ def cap_per_site(trajectories: Iterable[Trajectory], site: SiteOf, most: int = 2
         places.setdefault(site(t), []).append(at)
     kept = {at for ats in places.values() for at in sorted(ats, key=lambda at: _length(found[at]))[:most]}
     return [t for at, t in enumerate(found) if at in kept]
-
-
-def site_fault(text: str, status: int = 0) -> Cause | None:
-    """What a page's text and HTTP status say about the site: captcha, block or navigation; None: nothing wrong."""
-    if _CAPTCHA.search(text):
-        return "captcha"
-    if status in (401, 403, 429, 451) or _BLOCK.search(text):
-        return "block"
-    if status >= 500 or _NAVIGATION.search(text) and not status:
-        return "navigation"
-    return None
 
 
 @dataclass(frozen=True)
@@ -96,8 +77,8 @@ def fault_report(trajectories: Iterable[Trajectory], site: SiteOf) -> list[SiteF
 
 
 def cause(t: Trajectory) -> Cause:
-    """Whose fault an attempt says it was, by the code and message of its fault."""
-    return (site_fault(f"{t.fault.code} {t.fault.message}") if t.fault else None) or "other"
+    """What a lost attempt was lost to, by the code of its fault."""
+    return SITE_FAULTS.get(t.fault.code, "other") if t.fault else "other"
 
 
 def fault_table(rows: Sequence[SiteFaults]) -> str:

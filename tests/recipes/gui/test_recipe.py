@@ -2,11 +2,12 @@
 
 import pytest
 from orchard_cli.recipes.gui.recipe import (
+    CAUSES,
+    SITE_FAULTS,
     cap_per_site,
     fault_report,
     fault_table,
     shortest_success,
-    site_fault,
     turn_limit,
 )
 
@@ -56,22 +57,11 @@ def test_a_site_gives_at_most_its_cap_and_the_shortest_first() -> None:
     assert cap_per_site(found, site) == found
 
 
-@pytest.mark.parametrize(
-    ("text", "status", "wanted"),
-    [
-        ("Please verify you are human", 200, "captcha"),
-        ("reCAPTCHA", 403, "captcha"),
-        ("Access denied", 200, "block"),
-        ("", 429, "block"),
-        ("net::ERR_NAME_NOT_RESOLVED", 0, "navigation"),
-        ("net::ERR_BLOCKED_BY_CLIENT", 0, "block"),
-        ("", 503, "navigation"),
-        ("Site navigation and much else on a healthy page", 200, None),
-        ("Welcome", 200, None),
-    ],
-)
-def test_what_a_site_did_is_told_from_its_page(text: str, status: int, wanted: str | None) -> None:
-    assert site_fault(text, status) == wanted
+def test_every_fault_that_a_site_can_have_has_a_cause() -> None:
+    from orchard_cli.recipes.gui.faults import SITE
+
+    assert {f"site.{code}" for code in SITE} == set(SITE_FAULTS)
+    assert {SITE_FAULTS[f"site.{code}"] for code in ("captcha", "blocked", "site_down")} == set(CAUSES) - {"other"}
 
 
 def test_faults_are_reported_by_site_and_cause_and_judges_are_not_blamed_on_sites() -> None:
@@ -79,8 +69,8 @@ def test_faults_are_reported_by_site_and_cause_and_judges_are_not_blamed_on_site
     found = [
         *(attempt(f"a{n}", "a--0", 1) for n in range(3)),
         attempt("a3", "a--0", 1, lost, why="site.captcha"),
-        attempt("b0", "b--0", 1, lost, why="navigation.timeout"),
-        attempt("b1", "b--0", 1, lost, why="chromium.crash"),
+        attempt("b0", "b--0", 1, lost, why="site.navigation_timeout"),
+        attempt("b1", "b--0", 1, lost, why="browser.crashed"),
         attempt("c0", "c|x--0", 1, Outcome.VERIFIER_ERROR, why="judge.http.500"),
     ]
     rows = fault_report(found, site)
