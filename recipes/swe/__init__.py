@@ -12,7 +12,7 @@ from orchard_cli import schema
 from orchard_cli.domain import Grade
 from orchard_cli.env.sandbox import Env, Sandbox, Spec
 from orchard_cli.errors import SandboxError
-from orchard_cli.harness.formats import FORMATS
+from orchard_cli.harness.formats import FORMATS, chosen
 from orchard_cli.harness.loop import MiniLoop
 from orchard_cli.policy.scripted import ScriptedPolicy
 from orchard_cli.task import Split, Task
@@ -85,7 +85,7 @@ class Domain:
         return self._grader.grade(task, artifact, env)
 
     def script(self, task: Task, *, seed: int, error_rate: float) -> ScriptedPolicy:
-        say = FORMATS[self._settings.format]
+        say = chosen(self._settings, MiniLoop.name, FORMATS)
         if "files" in task.data:
             from . import minibugs
 
@@ -94,4 +94,4 @@ class Domain:
 
     def noop(self, task: Task) -> ScriptedPolicy:
         """Submits at once: the other half of `check`."""
-        return noop(FORMATS[self._settings.format])
+        return noop(chosen(self._settings, MiniLoop.name, FORMATS))

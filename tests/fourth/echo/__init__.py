@@ -7,7 +7,7 @@ from pathlib import Path
 from orchard_cli import schema
 from orchard_cli.domain import Grade
 from orchard_cli.env.sandbox import Env, Sandbox, Spec
-from orchard_cli.harness.formats import FORMATS
+from orchard_cli.harness.formats import FORMATS, chosen
 from orchard_cli.harness.loop import SENTINELS, MiniLoop
 from orchard_cli.policy.scripted import ScriptedPolicy
 from orchard_cli.task import Split, Task
@@ -45,9 +45,10 @@ class Domain:
         return Grade(float(right), right)
 
     def script(self, task: Task, *, seed: int, error_rate: float) -> ScriptedPolicy:
-        say = FORMATS[self.settings.format].encode
+        say = chosen(self.settings, MiniLoop.name, FORMATS).encode
         word = task.hidden["word"] if seed % 100 >= 100 * error_rate else "wrong"
         return ScriptedPolicy.replies("script", [say(f"echo {word} > answer.txt"), say(f"echo {SENTINELS[0]}")])
 
     def noop(self, task: Task) -> ScriptedPolicy:
-        return ScriptedPolicy.replies("noop", [FORMATS[self.settings.format].encode(f"echo {SENTINELS[0]}")])
+        say = chosen(self.settings, MiniLoop.name, FORMATS).encode
+        return ScriptedPolicy.replies("noop", [say(f"echo {SENTINELS[0]}")])
