@@ -11,6 +11,7 @@ from .tabs import Tabs
 Done = tuple[str, str]  # code, words
 TYPED = 200  # characters that are typed key by key; what is longer is inserted
 LOAD_MS = 15_000
+INPUT_S = 5.0  # for the page to take one event
 SET = ("date", "time", "datetime-local", "month", "week", "color", "range")
 
 
@@ -42,7 +43,7 @@ class Deeds:
     async def _mouse(self, *work: Any) -> None:
         """Input waits for the renderer: one that hangs must not hang us."""
         try:
-            async with asyncio.timeout(8):
+            async with asyncio.timeout(INPUT_S):
                 for each in work:
                     await each
         except TimeoutError as error:
@@ -54,7 +55,7 @@ class Deeds:
     async def _target(self, id: int | None, point_2d: list[float] | None) -> dict[str, Any]:
         """Where to point: {"x", "y", …}, or {"code", …}."""
         if id is not None:
-            aimed: dict[str, Any] = await self._tabs.current.ask("aim", id)
+            aimed: dict[str, Any] = await self._tabs.current.of(id, "aim")
             return aimed
         if point_2d is None:
             return {"x": self._viewport[0] / 2, "y": self._viewport[1] / 2}
@@ -105,17 +106,17 @@ class Deeds:
     async def _write(self, message: str, id: int | None = None) -> Done:
         tab = self._tabs.current
         if id is not None:
-            at = await tab.ask("aim", id)
+            at = await tab.of(id, "aim")
             if at.get("code", "covered") != "covered":
                 return trouble(at, id)
             if at["tag"] == "SELECT" or at["type"] in SET:
-                return told(await tab.ask("set", id, message), message, id)
+                return told(await tab.of(id, "set", message), message, id)
             if "code" in at:
                 return trouble(at, id)
             if at["tag"] not in ("INPUT", "TEXTAREA") and not at.get("editable"):
                 await self._mouse(self._page.mouse.click(at["x"], at["y"]))
             else:
-                found = await tab.ask("focus", id)
+                found = await tab.of(id, "focus")
                 if "code" in found:
                     return trouble(found, id)
         keyboard = self._page.keyboard
@@ -145,7 +146,7 @@ class Deeds:
             mouse, (width, height) = self._page.mouse, self._viewport
             await self._mouse(mouse.move(at["x"], at["y"]), mouse.wheel(x * amount * width, y * amount * height))
             return "ok", ""
-        moved = await self._tabs.current.ask("scroll", id or 0, x * amount, y * amount)
+        moved = await self._tabs.current.of(id or 0, "scroll", x * amount, y * amount)
         if "code" in moved:
             return trouble(moved, id)
         return ("ok", "") if moved["moved"] else ("not_moved", "there is nothing more to scroll to in that direction")
@@ -161,11 +162,17 @@ class Deeds:
         parts = urlsplit(url)
         if parts.port == self._own_port:
             return "refused", "that address is not a site"
-        try:
-            await self._page.goto(url, wait_until="domcontentloaded", timeout=LOAD_MS)
-        except Exception as error:  # noqa: BLE001 - whatever the browser says of it is told
-            code, words = net_error(str(error))
-            return code, words
+        for last in (False, True):
+            try:
+                await self._page.goto(url, wait_until="domcontentloaded", timeout=LOAD_MS)
+                break
+            except Exception as error:  # noqa: BLE001 - whatever the browser says of it is told
+                if "interrupted by another navigation" in str(error) and not last:
+                    continue  # the error page of the navigation before came in between
+                code, words = net_error(str(error))
+                if code in ("download", "aborted"):
+                    await asyncio.sleep(0.1)  # the event of the download comes a little later
+                return code, words
         return "ok", ""
 
     async def _go_back(self) -> Done:

@@ -218,7 +218,7 @@
     };
     if (document.body) walk(document.body);
     return {lines, rects, frames, above, below, cut, next, title: clean(document.title), url: location.href,
-      scroll: [Math.round(scrollY), Math.round(Math.max(0, document.documentElement.scrollHeight - innerHeight))]};
+      scroll: [Math.round(scrollY), Math.round(Math.max(0, (document.documentElement?.scrollHeight ?? 0) - innerHeight))]};
   };
 
   const find = (id) => {
@@ -342,5 +342,13 @@
     return {moved: target.scrollLeft !== left || target.scrollTop !== top, top: Math.round(target.scrollTop),
       end: Math.round(target.scrollHeight - height)};
   };
-  globalThis.orchard = {look, aim, focus, value, set, scroll, shift: (x, y) => { offset.x = x; offset.y = y; }};
+  // The inside of a frame's element, in pixels of the viewport.
+  const box = (id, show) => {
+    const element = find(id);
+    if (!element) return {x: 0, y: 0};
+    if (show) element.scrollIntoView({block: "nearest", behavior: "instant"});
+    const rect = element.getBoundingClientRect();
+    return {x: rect.x + element.clientLeft, y: rect.y + element.clientTop};
+  };
+  globalThis.orchard = {look, box, element: find, aim, focus, value, set, scroll, shift: (x, y) => { offset.x = x; offset.y = y; }};
 })();

@@ -16,7 +16,10 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-breakpad"),
     *("--disable-site-isolation-trials", "--disable-extensions", "--mute-audio", "--disable-crash-reporter"),
-    "--disable-features=IsolateOrigins,site-per-process,Translate,MediaRouter,SpareRendererForSitePerProcess",
+    # The last such flag counts: these are ours, and those of Playwright that matter here.
+    "--disable-features=IsolateOrigins,site-per-process,Translate,MediaRouter,SpareRendererForSitePerProcess,"
+    "HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,PaintHolding,OptimizationHints,DestroyProfileOnBrowserClose,"
+    "AvoidUnnecessaryBeforeUnloadCheckSync,ThirdPartyStoragePartitioning",
     *("--force-color-profile=srgb", "--hide-scrollbars", "--renderer-process-limit=2", "--disk-cache-size=33554432"),
 )
 # The clock starts at the same moment for every attempt and then runs: dates are those of the task, not of today.
@@ -127,9 +130,10 @@ class Session:
         """One of the policy's actions: {"code", "text", "status"}. What the page does to it is told, not raised."""
         tabs, deeds = self._ready()
         before, tab = tabs.current.url, tabs.current
-        code, text = "ok", ""
+        code, text = "ok", "; ".join(words for _, words in tabs.take())
         try:
-            code, text = await deeds.do(name, args)
+            code, said = await deeds.do(name, args)
+            text = "; ".join(part for part in (text, said) if part)
             await tabs.calm()
             if not await tabs.current.wait(LOAD_S):
                 tabs.notes.append(("navigation_timeout", "the page is still loading"))
@@ -137,7 +141,6 @@ class Session:
             await tabs.calm()
             if tab in tabs.all:
                 await tabs.replace(str(error))
-            text = ""
         await self._alive()
         await self._look_at_status()
         notes = tabs.take()
@@ -152,16 +155,16 @@ class Session:
 
     async def observe(
         self, *, tree: bool = True, picture: bool = False, every: bool = False, all: bool = False,
-        skip: str = "", most: int = 400, start: int = 1,
+        skip: str = "", most: int = 400,
     ) -> dict[str, Any]:  # fmt: skip
         """What there is to see in front: lines of text with ids, and a picture, as asked for."""
         tabs, _ = self._ready()
-        asked = {"every": every, "all": all, "skip": skip, "most": most, "start": start}
+        asked = {"every": every, "all": all, "skip": skip, "most": most}
         for _ in range(3):
             try:
                 await tabs.calm()
                 await tabs.current.wait(LOAD_S)
-                seen = await tabs.current.ask("look", asked, settle=True) if tree else {}
+                seen = await tabs.current.look(asked, LOAD_S) if tree else {}
                 shot = await tabs.current.picture() if picture else ""
                 break
             except Unresponsive as error:

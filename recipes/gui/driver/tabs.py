@@ -20,6 +20,7 @@ class Tabs:
         self.notes: list[tuple[str, str]] = []  # (code, words) since they were last taken
         self._dialogs = self._refused = 0
         self._wanted = False  # a new tab that we asked for ourselves
+        self._expected = 0  # windows that pages said they open
         self.over = False  # the attempt has ended: what still comes in is of no concern
         self._tasks: set[asyncio.Task[None]] = set()
         context.on("page", lambda page: self._spawn(self._opened(page)))
@@ -72,10 +73,18 @@ class Tabs:
         self.notes.append((code, f"{why}; its tab was closed"))
 
     async def calm(self) -> None:
-        """Until the events that came in have been dealt with."""
+        """Until the events that came in have been dealt with, and windows that were to open are there."""
+        for _ in range(50):
+            if self._expected <= 0:
+                break
+            await asyncio.sleep(0.01)
+        self._expected = 0
         while self._tasks:
             await asyncio.wait(self._tasks, timeout=2)
             self._tasks = {task for task in self._tasks if not task.done()}
+
+    def _expect(self) -> None:
+        self._expected += 1
 
     def _spawn(self, work: Any) -> None:
         if self.over:
@@ -87,6 +96,7 @@ class Tabs:
 
     async def _add(self, page: Any) -> Tab:
         tab = Tab(page)
+        tab.opening = self._expect
         page.on("download", lambda download: self._spawn(self._download(download)))
         page.on("close", lambda _: self._gone(tab))
         self.all.append(tab)
@@ -97,6 +107,7 @@ class Tabs:
     async def _opened(self, page: Any) -> None:
         if self._wanted or any(tab.page is page for tab in self.all):
             return
+        self._expected -= 1
         if len(self.all) >= MAX_TABS:
             self._refused += 1
             await _close(page)
