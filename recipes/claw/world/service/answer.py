@@ -1,6 +1,6 @@
 """What one call comes to: a code and a short text; and the exception with which a service refuses."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 STATUS = {
     "ok": 200,
@@ -16,8 +16,7 @@ STATUS = {
 }
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """`text` is all that an agent sees; it begins with the code unless that is `ok`."""
 
     code: str

@@ -1,7 +1,6 @@
 """Injected faults: which call of which tool goes wrong, and how. The same for the same world, whatever else happens."""
 
 import hashlib
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -11,13 +10,12 @@ KINDS = ("rate_limited", "unavailable", "timeout", "lost_answer", "stale")
 NEVER = ("done", "user_ask", "clock_now")
 
 
-@dataclass
 class Plan:
     """Counts calls by tool. A fault by rate never hits two calls of a tool in a row: trying again helps."""
 
-    faults: list[dict[str, Any]]
-    seed: int
-    calls: dict[str, int] = field(default_factory=dict)
+    def __init__(self, faults: list[dict[str, Any]], seed: int):
+        self.faults, self.seed = faults, seed
+        self.calls: dict[str, int] = {}
 
     def next(self, tool: str) -> dict[str, Any] | None:
         """The fault of this call of `tool`, if it has one."""

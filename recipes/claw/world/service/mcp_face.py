@@ -7,6 +7,7 @@ this face is asked for (`claw-mcp`, or `claw-mcp --http PORT`) and passes every 
 import functools
 import os
 import sys
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -22,7 +23,7 @@ from .operations import OPERATIONS
 def server(port: int) -> Server:
     """A server that offers what the world at `port` does."""
 
-    async def call(path: str, arguments: dict) -> dict:  # type: ignore[type-arg]
+    async def call(path: str, arguments: dict[str, Any]) -> Any:
         asked = functools.partial(ask, port, path, arguments, "mcp")
         return await anyio.to_thread.run_sync(asked)
 

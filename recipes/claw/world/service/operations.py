@@ -5,12 +5,10 @@ argument's name means the same thing wherever it occurs; `ARGUMENTS` says what. 
 also runs inside the sandbox.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     name: str
     type: str  # JSON type: string | integer | number | boolean
     about: str
@@ -21,8 +19,7 @@ class Argument:
         return {"string": "", "integer": 0, "number": 0.0, "boolean": False}[self.type]
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """`service_verb`. `writes`: it may change the state. `irreversible`: nothing takes it back."""
 
     service: str

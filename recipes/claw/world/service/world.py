@@ -1,6 +1,5 @@
 """The world: one call at a time against the state, each one in the audit log, each one whole or not at all."""
 
-import difflib
 import json
 import threading
 from collections.abc import Callable
@@ -58,6 +57,8 @@ class World:
     def _do(self, tool: str, arguments: Any, face: str, entry: dict[str, Any]) -> Answer:
         operation = self.operations.get(tool) if isinstance(tool, str) else None
         if operation is None:
+            import difflib  # here, since few worlds need it
+
             near = difflib.get_close_matches(str(tool)[:60], self.operations, 1)
             raise Refusal("unknown_tool", f"no tool {str(tool)[:60]}" + (f"; {near[0]}?" if near else ""))
         values = checked(operation, arguments, words=face == "cli")
