@@ -29,11 +29,11 @@ class Client:
     """`key` empty: the server asks for none. Raises `SandboxError` for faults, with the owner that the server named."""
 
     def __init__(self, url: str, key: str = "", *, again_s: float = AGAIN_S):
-        parts = urlsplit(url)
         try:
+            parts = urlsplit(url)
             self._host, self._port = parts.hostname or "", parts.port
         except ValueError:
-            self._host = ""
+            parts, self._host = urlsplit(""), ""
         if parts.scheme not in ("http", "https") or not self._host or not (key.isascii() and key.isprintable()):
             raise ConfigError(f"`{url}` is not the address of a server", hint="env.url=http://HOST:PORT")
         self.url, self._again_s = url.rstrip("/"), again_s

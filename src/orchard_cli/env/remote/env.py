@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 import weakref
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,8 @@ class RemoteEnv:
     ):
         self.client = Client(url, key)
         self._limits, self._network, self._labels = limits, network, dict(labels or {})
-        first = Client(url, key, again_s=FIRST_S).ask("GET", "/v1/capabilities")
-        self._capabilities: dict[str, Any] = msgspec.json.decode(first)
+        with closing(Client(url, key, again_s=FIRST_S)) as first:
+            self._capabilities: dict[str, Any] = msgspec.json.decode(first.ask("GET", "/v1/capabilities"))
         self._proof = _proof(self._capabilities.get("same_host", "")) if share else ""
         self._hashes = Hashes()
         self._open: dict[str, RemoteSandbox] = {}
@@ -213,7 +213,7 @@ def _renewing(env: "weakref.ref[RemoteEnv]", stop: threading.Event) -> None:
 
 
 def _left(client: Client, left: dict[str, RemoteSandbox]) -> None:
-    """At exit, or when an environment was dropped without being closed: what it left is closed, and told."""
+    """At exit of a process that did not close its environment: what it left is closed, and told."""
     if not left:
         return
     log.warning("%d sandboxes were left open at exit and are closed now: %s", len(left), ", ".join(sorted(left)[:5]))

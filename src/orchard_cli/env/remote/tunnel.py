@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from ...errors import MissingExtra, SandboxError, installed
@@ -17,28 +17,27 @@ def connect(url: str, headers: dict[str, str], timeout_s: float) -> socket.socke
     from websockets.exceptions import ConnectionClosed, WebSocketException
     from websockets.sync.client import connect as dial
 
-    try:
-        wire = dial(
-            "ws" + url.removeprefix("http"),
-            additional_headers=headers,
-            open_timeout=timeout_s,
-            max_size=None,
-            compression=None,
-            proxy=None,
-        )
-    except (OSError, WebSocketException) as error:
-        raise SandboxError(f"{url}: {error}", code="infra.connection_lost", effect="none", retry="same") from error
-    try:
-        first = wire.recv(timeout=0.05)
-    except TimeoutError:
-        first = None
-    except ConnectionClosed as error:
-        raise _refused(error) from error
-    ours, theirs = socket.socketpair()
-    if first:
-        theirs.sendall(_bytes(first))
-    for carry in (_out, _in):
-        threading.Thread(target=carry, args=(wire, theirs), name="orchard-tunnel", daemon=True).start()
+    with ExitStack() as stack:
+        try:
+            wire = stack.enter_context(
+                dial(
+                    "ws" + url.removeprefix("http"),
+                    additional_headers=headers,
+                    open_timeout=timeout_s,
+                    max_size=None,
+                    compression=None,
+                    proxy=None,
+                )
+            )
+            wire.recv(timeout=timeout_s)  # `open`, once the port inside took the connection
+        except ConnectionClosed as error:
+            raise _refused(error) from error
+        except (OSError, WebSocketException) as error:
+            raise SandboxError(f"{url}: {error}", code="infra.connection_lost", effect="none", retry="same") from error
+        ours, theirs = socket.socketpair()
+        held = stack.pop_all()
+    threading.Thread(target=_out, args=(wire, theirs), name="orchard-tunnel", daemon=True).start()
+    threading.Thread(target=_in, args=(wire, theirs, held), name="orchard-tunnel", daemon=True).start()
     return ours
 
 
@@ -51,10 +50,10 @@ def _out(wire: Any, theirs: socket.socket) -> None:
         wire.send(b"")
 
 
-def _in(wire: Any, theirs: socket.socket) -> None:
+def _in(wire: Any, theirs: socket.socket, held: ExitStack) -> None:
     from websockets.exceptions import WebSocketException
 
-    with suppress(OSError, WebSocketException), wire:
+    with suppress(OSError, WebSocketException), held:
         for message in wire:
             theirs.sendall(_bytes(message))
     with suppress(OSError):

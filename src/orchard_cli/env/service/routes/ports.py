@@ -27,6 +27,7 @@ async def tunnel(service: Service, who: Principal, websocket: WebSocket) -> None
         await websocket.close(REFUSED + status_of(error), f"{error.fault.code} {error}"[:120])
         return
     await websocket.accept()
+    await websocket.send_text("open")
     inside.setblocking(False)
     live.touch()
     try:
