@@ -1,6 +1,7 @@
 """Requests that are made to be read in two ways."""
 
 import http.server
+import random
 import socket
 
 import pytest
@@ -62,6 +63,25 @@ def test_refused_and_nothing_reaches_the_server(gate: Gate, site: Site, network:
     assert {item.verdict for item in network.log.last()} == {"refused"}
 
 
+def test_mutilated_requests_never_upset_the_proxy(gate: Gate, site: Site) -> None:
+    """`network` checks at its end that nothing went wrong inside."""
+    chance = random.Random(5)
+    host = f"site.test:{site.port}".encode()
+    good = get(f"http://site.test:{site.port}/p", "Content-Length: 4", method="POST") + b"body"
+    for _ in range(150):
+        words = bytearray(
+            chance.choice([good, connect(host.decode()), *REQUESTS.values()]).replace(b"HOST", host)[:3000]
+        )
+        for _ in range(chance.randrange(1, 5)):
+            at = chance.randrange(len(words))
+            words[at : at + chance.randrange(3)] = chance.choice([b"", b"\r\n", b"\0", b" ", b":", b"@", b"\xff", b"0"])
+        with dial(gate) as wire:
+            wire.sendall(bytes(words))
+            wire.shutdown(socket.SHUT_WR)
+            heard(wire)
+    assert {seen["headers"]["host"] for seen in site.seen} <= {host.decode()}  # type: ignore[index]
+
+
 def test_a_line_break_in_the_host_makes_no_second_request(gate: Gate, site: Site) -> None:
     target = f"site.test:{site.port} HTTP/1.1\r\nHost: x\r\n\r\nGET http://evil.test/"
     answer = talk(gate, b"GET http://" + target.encode() + b" HTTP/1.1\r\nHost: evil.test\r\n\r\n")
@@ -106,6 +126,7 @@ ANSWERS = {
     "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
     "another protocol": b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     "nothing": b"",
+    "promises only": b"HTTP/1.1 100 Continue\r\n\r\n" * 50,
     "a huge header": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 9000,
 }
 

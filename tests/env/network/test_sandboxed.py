@@ -13,6 +13,7 @@ import trustme
 from orchard_cli import schema
 from orchard_cli.env import open_env
 from orchard_cli.env.local.local import LocalEnv
+from orchard_cli.env.local.spawner.gates import interfaces
 from orchard_cli.env.network.endpoint import ModelEndpoint
 from orchard_cli.env.network.network import Network
 from orchard_cli.env.network.ways import MODEL_PORT, PROXY_PORT
@@ -317,6 +318,12 @@ def test_a_sandbox_that_reaches_what_it_must_not_does_not_open(envs: Opens, endp
         ):  # nothing listens for the first gate, for the second it does
             env.open(Spec(model=endpoint))
     assert settled(lambda: children(env.spawner_pid), before) == before
+
+
+def test_only_interfaces_that_are_up_count() -> None:
+    here = [path for path in Path("/sys/class/net").iterdir() if path.name != "lo"]
+    up = {path.name for path in here if int((path / "flags").read_text(), 16) & 1}
+    assert set(interfaces()) == up  # in a namespace of ours there are none: every sandbox that opens shows it
 
 
 def test_gates_go_with_their_sandbox(envs: Opens, endpoint: ModelEndpoint) -> None:

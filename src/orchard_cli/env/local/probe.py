@@ -22,7 +22,7 @@ DEADLINE_S = 20.0
 TRY = """
 [ ! -e "$1" ] && [ ! -e /etc/shadow ] && echo files
 [ "$(cd /proc && ls -d [0-9]* | wc -l)" -lt 10 ] && [ "$(readlink /proc/self/ns/pid)" != "$3" ] && echo pids
-[ "$(tail -n +3 /proc/net/dev | grep -cv '^ *lo:')" = 0 ] && ! (exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null \\
+[ "$(tail -n +2 /proc/net/route | wc -l)" = 0 ] && ! (exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null \\
     && echo network
 ! (echo "$(cat /proc/sys/vm/swappiness)" >/proc/sys/vm/swappiness) 2>/dev/null && echo sysctl
 [ "$(grep -c '^Cap\\(Prm\\|Eff\\|Inh\\|Amb\\).*[1-9a-f]$' /proc/self/status)" = 0 ] && echo privileges

@@ -10,6 +10,8 @@ from .lookup import Streams
 from .refused import Refused
 from .wire import PIECE, Gone, Headers, Wire, passed_on
 
+INTERIM_ANSWERS = 10
+NO_HTTP = "the other side does not answer with HTTP"
 Change = Callable[[bytes], bytes]
 
 
@@ -72,14 +74,7 @@ async def send_response(outer: Wire, inner: Wire, idle_s: float, change: Change,
 
     Returns the status. Raises `Refused` when the other side speaks no HTTP, before anything was passed on.
     """
-    while True:
-        async with asyncio.timeout(idle_s):
-            event = await _heard(outer)
-        if isinstance(event, h11.InformationalResponse) and event.status_code != 101:
-            continue
-        if not isinstance(event, h11.Response):
-            raise Refused(502, "the other side does not answer with HTTP", verdict="failed")
-        break
+    event = await _final(outer, idle_s)
     headers = [(key, change(value) + last()) for key, value in passed_on(event.headers)]
     await inner.send(h11.Response(status_code=event.status_code, headers=headers))
     while True:
@@ -95,11 +90,19 @@ async def send_response(outer: Wire, inner: Wire, idle_s: float, change: Change,
                 raise Gone
 
 
-async def _heard(outer: Wire) -> object:
+async def _final(outer: Wire, idle_s: float) -> h11.Response:
+    """The head of the answer, after a few that only say that it will come."""
     try:
-        return await outer.event()
+        for _ in range(INTERIM_ANSWERS):
+            async with asyncio.timeout(idle_s):
+                event = await outer.event()
+            if isinstance(event, h11.Response):
+                return event
+            if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
+                break
     except (h11.RemoteProtocolError, Gone, OSError) as error:
-        raise Refused(502, "the other side does not answer with HTTP", verdict="failed") from error
+        raise Refused(502, NO_HTTP, verdict="failed") from error
+    raise Refused(502, NO_HTTP, verdict="failed")
 
 
 async def _send_data(inner: Wire, data: bytes) -> None:
