@@ -1,17 +1,20 @@
 """The task sets of this domain: for each kind its tasks, where they take place, their grading and their teachers."""
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from orchard_cli import schema
 from orchard_cli.domain import Grade
-from orchard_cli.errors import ConfigError
+from orchard_cli.errors import ConfigError, GradeError
 from orchard_cli.harness.calls import CallFormat
 from orchard_cli.policy.policy import Policy
 from orchard_cli.task import Split, Task
 
 from . import miniwob
-from .visit import Site, Visit
+from .miniwob import CLOCK_MS
+from .shop import host as shop
+from .visit import Request, Site, Visit
 
 
 class TaskSet(Protocol):
@@ -58,7 +61,56 @@ class MiniWob:
         return ()
 
 
-KINDS = {"miniwob": MiniWob}
+class ShopSet:
+    """Our own small shop: one server serves attempt after attempt, each begins with a reset."""
+
+    PLACE = "/opt/orchard/shop"
+    STATE = "/tmp/.shop-state.json"  # noqa: S108 - inside the sandbox
+    PORT = 8080
+
+    def __init__(self, tasks: schema.Tasks, held_out: Sequence[str], seed: int):
+        self._tasks, self._held_out, self._seed = tasks, held_out, seed
+        self._token = secrets.token_urlsafe(24)
+        command = shop.command(self.PLACE, self._token, self.STATE)
+        self._site = Site("shop", command, self.PORT, ((self.PLACE, shop.HERE),))
+
+    def tasks(self, split: Split) -> Iterator[Task]:
+        from .shop.tasks import generate
+
+        count = self._tasks.train if split == "train" else self._tasks.eval
+        return generate(split, count, self._seed, families=self._tasks.families, held_out=self._held_out)
+
+    def site(self, task: Task) -> Site:
+        return self._site
+
+    def visit(self, task: Task) -> Visit:
+        asked = (self._request(shop.reset(task, self._token)), self._request(shop.look(self._token)))
+        return Visit(f"{self._site.url}/", clock_ms=CLOCK_MS, before=asked[0], after=asked[1])
+
+    def _request(self, said: tuple[str, str, dict[str, str], str]) -> Request:
+        method, path, headers, body = said
+        return Request(f"{self._site.url}{path}", method, tuple(headers.items()), body)
+
+    def grade(self, task: Task, state: Mapping[str, Any]) -> Grade:
+        from .shop.grade import grade
+
+        if not isinstance(state.get("site"), Mapping):
+            raise GradeError("the shop's state could not be read", code="no_state")
+        reward, details = grade(task, state["site"], state.get("answer") or "")
+        return Grade(reward, reward == 1.0, details)
+
+    def script(self, task: Task, *, seed: int, error_rate: float, format: CallFormat) -> Policy:
+        from .shop.script import script
+
+        return script(task, seed=seed, error_rate=error_rate, say=format.encode)
+
+    def wrong(self, task: Task, format: CallFormat) -> Sequence[Policy]:
+        from .shop.script import wrong
+
+        return wrong(task, say=format.encode)
+
+
+KINDS: dict[str, type[MiniWob] | type[ShopSet]] = {"miniwob": MiniWob, "shop": ShopSet}
 
 
 def chosen(tasks: schema.Tasks, held_out: Sequence[str], seed: int) -> TaskSet:

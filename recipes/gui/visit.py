@@ -1,7 +1,6 @@
 """Where an attempt takes place: a site that is served inside the sandbox, and one visit to it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ class Request:
 
     url: str
     method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: tuple[tuple[str, str], ...] = ()
     body: str = ""
 
 
@@ -61,7 +60,5 @@ class Visit:
 
     def reset(self) -> dict[str, Any]:
         """Arguments of the driver's `reset`."""
-        from dataclasses import asdict
-
         plain = asdict(self)
         return {key: plain[key] for key in ("url", "viewport", "clock_ms", "begin", "probe", "before", "after")}

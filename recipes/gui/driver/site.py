@@ -48,7 +48,7 @@ class Site:
 def fetch(request: dict[str, Any]) -> Any:
     """What the site answers to us, as JSON where it is JSON. Raises `Trouble`."""
     body = request["body"].encode() or None
-    asked = urllib.request.Request(request["url"], body, request["headers"], method=request["method"])
+    asked = urllib.request.Request(request["url"], body, dict(request["headers"]), method=request["method"])
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=ANSWER_S) as answer:
             said = answer.read(MOST_BYTES).decode("utf-8", "replace")
