@@ -147,27 +147,26 @@ def test_no_way_but_the_proxy(envs: Opens, network: str) -> None:
 
 def test_the_proxy_leads_neither_home_nor_to_neighbours(envs: Opens, names: Names) -> None:
     names.set("localhost", "127.0.0.1")
-    names.set("rebound.test", "1.1.1.1", "127.0.0.1")
+    names.set("rebound.test", ["1.1.1.1", "127.0.0.1"])
     names.set("metadata.google.internal", "169.254.169.254")
     with socket.create_server(("127.0.0.1", 0)) as home:
         home.setblocking(False)
         port = home.getsockname()[1]
         env = envs("open")
         with env.open(Spec()) as sandbox:
-            for host in ("127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "[::1]", "[::ffff:127.0.0.1]"):
-                said = sandbox.exec([*PYTHON, RAW, f"{host}:{port}"]).stdout
-                assert said.startswith((b"HTTP/1.1 403", b"HTTP/1.1 400")), (host, said)
-            for host in ("localhost", "metadata.google.internal", "10.0.0.1", "192.168.0.1", "169.254.169.254"):
-                assert fetch(sandbox, f"http://{host}:{port}/", "--noproxy", "")[0] == 403, host
+            said = sandbox.exec([*PYTHON, RAW, str(port)]).stdout.split()
+            assert len(said) == 12 and set(said) <= {b"400", b"403"}, said
         with pytest.raises(BlockingIOError):
             home.accept()
 
 
 RAW = f"""
 import socket, sys
-s = socket.create_connection(("127.0.0.1", {PROXY_PORT}))
-s.sendall(b"CONNECT " + sys.argv[1].encode() + b" HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
-print(s.recv(100).decode())
+for host in ("127.0.0.1 2130706433 0x7f000001 0177.0.0.1 127.1 [::1] [::ffff:127.0.0.1] localhost rebound.test"
+             " metadata.google.internal 10.0.0.1 169.254.169.254").split():
+    s = socket.create_connection(("127.0.0.1", {PROXY_PORT}))
+    s.sendall(f"CONNECT {{host}}:{{sys.argv[1]}} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".encode())
+    print(s.recv(12).decode()[9:])
 """
 
 
@@ -272,11 +271,11 @@ def test_the_key_is_nowhere_inside(envs: Opens, endpoint: ModelEndpoint) -> None
     with envs("none").open(Spec(model=endpoint)) as sandbox:
         sandbox.exec("sleep 60 & curl -sS $OPENAI_BASE_URL/chat/completions -d '{}' >answer 2>&1")
         look = f"""
-import os
+import os, sys
 key = {KEY.encode()[::-1]!r}[::-1]
 found = [k for k, v in os.environb.items() if key in v]
 for top, _, names in os.walk("/"):
-    if top.startswith(("/usr", "/sys")): continue
+    if top.startswith(("/usr", "/sys", sys.base_prefix)) or "/task/" in top: continue
     for name in names:
         path = os.path.join(top, name)
         if os.path.isfile(path) and not path.endswith(("kmsg", "kcore", "trace_pipe", "clear_refs")):
