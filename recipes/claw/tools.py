@@ -29,6 +29,10 @@ class NativeTools:
         """Whatever is wrong with the call is a code; only services that are gone raise, as an infrastructure fault."""
         if self._link is None:
             raise SandboxError("the tools are not open", code="client.not_open", attributable="client")
+        try:
+            json.dumps(call.arguments)
+        except (TypeError, ValueError, RecursionError):
+            return ToolResult("bad_arguments: the arguments are no JSON object", "bad_arguments")
         said = self._link.ask(route(call.name), call.arguments, {"X-Face": "native"})
         answer = json.loads(said.text)
         if answer["code"] == "internal_error":

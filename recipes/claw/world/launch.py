@@ -12,11 +12,12 @@ import secrets
 import sys
 import zoneinfo
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from orchard_cli.env.local.binds import python_binds
-from orchard_cli.env.sandbox import Bind, Sandbox
+from orchard_cli.env.sandbox import Bind, ExecResult, Sandbox
 from orchard_cli.errors import MissingExtra, SandboxError, installed
 
 from .link import PORT, Link
@@ -40,7 +41,7 @@ def binds(*, mcp: bool = False) -> tuple[Bind, ...]:
     if mcp and not installed("mcp"):
         raise MissingExtra("the MCP face of the world", "mcp", "claw")
     pythons = python_binds(Path(sys.executable)) if mcp else python_binds(PYTHON)
-    return (Bind(SERVICE, f"{HOME}/service"), *pythons)
+    return (Bind(SERVICE, f"{HOME}/service"), Bind(_zones(), f"{HOME}/zoneinfo"), *pythons)
 
 
 def variables() -> dict[str, str]:
@@ -56,17 +57,11 @@ def variables() -> dict[str, str]:
 
 def start(sandbox: Sandbox, world: dict[str, Any]) -> None:
     """Run a checked world in the sandbox; returns when it answers. Raises `SandboxError`."""
-    told = {"world": world, "token": _token(sandbox), "port": PORT, "tzpath": _zones()}
+    told = {"world": world, "token": _token(sandbox), "port": PORT, "tzpath": f"{HOME}/zoneinfo"}
     argv = [str(PYTHON), "-I", "-S", "-c", RUN]
     result = sandbox.exec(argv, stdin=json.dumps(told).encode(), cwd="/", timeout_s=60)
     if not result.ok:
-        said = result.stderr.decode(errors="replace").strip().split("\n")[-1] or result.reason
-        raise SandboxError(
-            f"the services did not start: {said[:500]}",
-            code="world_not_started",
-            effect="none",
-            hint="they need a sandbox with namespaces: env.isolation=bwrap, env.network=none",
-        )
+        raise _not_started(result)
 
 
 def export(sandbox: Sandbox, *, shell: bool = False) -> str:
@@ -101,7 +96,25 @@ def _compile() -> None:
 
 
 @cache
-def _zones() -> str:
-    """A folder with time zones that sandboxes see too; empty where Python's own search finds one."""
-    found = next((place for place in zoneinfo.TZPATH if Path(place, "Europe").is_dir()), "")
-    return found if found.startswith("/usr/share") else ""
+def _zones() -> Path:
+    """Where this machine has its time zones: with the system, or in the `tzdata` package."""
+    package = find_spec("tzdata")
+    inside = [Path(place, "zoneinfo") for place in (package.submodule_search_locations or ())] if package else []
+    places = [*map(Path, zoneinfo.TZPATH), *inside]
+    found = next((place for place in places if (place / "Europe").is_dir()), None)
+    if found is None:
+        raise MissingExtra("the world's calendar", "tzdata", "claw")
+    return found
+
+
+def _not_started(result: ExecResult) -> SandboxError:
+    said = result.stderr.decode(errors="replace").strip().split("\n")[-1] or result.reason
+    unseen = "No module named 'service'" in said
+    return SandboxError(
+        f"the services did not start: {said[:500]}",
+        code="world_not_started",
+        attributable="client" if unseen else "infra",
+        effect="none",
+        retry="never" if unseen else "fresh",
+        hint="they need sandboxes that show them folders of this machine: env.isolation=bwrap" if unseen else "",
+    )

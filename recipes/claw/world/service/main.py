@@ -18,8 +18,7 @@ PR_SET_DUMPABLE = 4
 
 def main() -> None:
     told = json.load(sys.stdin.buffer)
-    if told["tzpath"]:
-        zoneinfo.reset_tzpath([told["tzpath"]])
+    zoneinfo.reset_tzpath([told["tzpath"]])
     server = Server(World(told["world"]), told["token"], told["port"])
     if os.fork():
         sys.stdout.write(f"{server.port}\n")

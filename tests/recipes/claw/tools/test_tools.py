@@ -37,6 +37,7 @@ def _answered(bound: NativeTools) -> None:
         assert bound.call(call(name)).code == "unknown_tool", name
     assert bound.call(call("mail_read", id=float("nan"))).code == "bad_arguments"
     assert bound.call(call("mail_read", id="\ud800")).code == "bad_arguments"
+    assert bound.call(call("mail_read", id={1, 2})).code == "bad_arguments"
     assert not bound.call(call("done")).stop
     assert bound.call(call("done", answer="x")).stop
 

@@ -140,3 +140,18 @@ def test_a_sandbox_without_the_services_says_what_is_missing(env: LocalEnv) -> N
     with env.open(Spec()) as sandbox, pytest.raises(SandboxError) as caught:
         launch.start(sandbox, small())
     assert caught.value.fault.code == "world_not_started"
+
+
+def test_without_isolation_the_attempt_is_a_lost_cause() -> None:
+    spec = Spec(binds=launch.binds(), env=launch.variables())
+    with LocalEnv(isolation="process") as plain, plain.open(spec) as sandbox, pytest.raises(SandboxError) as caught:
+        launch.start(sandbox, small())
+    assert (caught.value.fault.attributable, caught.value.fault.retry) == ("client", "never")
+    assert "env.isolation=bwrap" in caught.value.hint
+
+
+def test_a_second_world_in_one_sandbox_is_refused(start: Open) -> None:
+    sandbox = start()
+    with pytest.raises(SandboxError, match="in use") as caught:
+        launch.start(sandbox, small())
+    assert caught.value.fault.attributable == "infra"
