@@ -4,7 +4,7 @@ The workspace is made by the task's own set-up, inside the sandbox. What is judg
 fresh sandbox without network; the task's grader runs there, and whatever it does stays there.
 """
 
-import secrets
+import base64
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -82,8 +82,9 @@ class Workspace:
         solution = task.hidden.get("solution", "")
         if not solution:
             return self.noop(task)
-        mark = f"END_{secrets.token_hex(4)}"
-        run = f"cat > /tmp/solve.sh <<'{mark}'\n{solution.rstrip()}\n{mark}\nbash /tmp/solve.sh {WORKDIR}"
+        # encoded, as a solution may hold fences, which end a command
+        text = base64.encodebytes(solution.encode()).decode()
+        run = f"base64 -d > /tmp/solve.sh <<'END'\n{text}END\nbash /tmp/solve.sh {WORKDIR}"
         return ScriptedPolicy.replies("script", [self._say.encode(run), self._say.encode(SUBMIT)])
 
     def noop(self, task: Task) -> ScriptedPolicy:

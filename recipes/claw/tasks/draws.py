@@ -19,7 +19,7 @@ from .fill import fill
 from .reading import FieldError, documents
 
 TODAY = date(2026, 3, 2)  # a Monday; the seeded clock of every world stands at its morning
-MOST_IDS = 20
+MOST_IDS = 10
 POOLS = Path(__file__).with_name("pools.yaml")
 
 

@@ -112,6 +112,6 @@ def _number(kind: str, rows: list[dict[str, Any]], rng: random.Random) -> None:
     taken = {str(r.get("id")) for r in rows}
     free = [f"{letter}{i}" for i in range(1, 40) if f"{letter}{i}" not in taken]
     for row, name in zip(
-        [r for r in rows if "id" not in r], rng.sample(free[: len(rows) + 9], len(rows)), strict=False
+        [r for r in rows if "id" not in r], rng.sample(free[: max(len(rows), 9 - len(taken))], len(rows)), strict=False
     ):
         row["id"] = name
