@@ -1,7 +1,6 @@
 """Judges of what an agent did in a browser: `state` looks at the world, the others ask a model that sees pictures."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from orchard_cli import schema
 from orchard_cli.errors import ConfigError
@@ -12,19 +11,11 @@ from orchard_cli.trajectory import Blobs
 from .agenttrek import AgentTrek
 from .deepshop import DeepShop
 from .evidence import Evidence, Shot, evidence
-from .verdict import Verdict
+from .verdict import Judge, Verdict
 from .webjudge import MOST, WebJudge
 from .webvoyager import WebVoyager
 
 __all__ = ["JUDGES", "Evidence", "Judge", "Shot", "Verdict", "evidence", "judge_of", "open_judge"]
-
-
-class Judge(Protocol):
-    name: str
-
-    def judge(self, seen: Evidence) -> Verdict:
-        """Whether the task was done. Raises `GradeError` where that cannot be told; it is never taken for a no."""
-        ...
 
 
 JUDGES: dict[str, Callable[..., Judge]] = {

@@ -21,4 +21,4 @@ class AgentTrek:
         asking, shots = Asking(self.policy), last(seen, 1)
         words = {"task": seen.task, "answer": seen.answer, "actions": seen.actions, "url": seen.url}
         verdict, said = asking.ask("agenttrek", status, shots, **words)
-        return Verdict(self.name, verdict, said, asking.calls)
+        return Verdict(self.name, verdict, said, asking.usage)

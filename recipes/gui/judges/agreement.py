@@ -5,13 +5,17 @@ beside accuracy and F1.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
+from orchard_cli.errors import GradeError
 from orchard_cli.outcome import wilson
+
+from .evidence import Evidence
+from .verdict import Judge
 
 
 class Pair(NamedTuple):
@@ -50,6 +54,17 @@ class Agreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def n(self) -> int:
         return self.true_positive + self.false_positive + self.false_negative + self.true_negative
+
+
+def pairs(judge: Judge, attempts: Iterable[tuple[str, Evidence, bool]]) -> Iterator[Pair]:
+    """Ask the judge about attempts, each (task id, evidence, whether the world says that it was done). Where it gives
+    no verdict the pair says so.
+    """
+    for task, seen, state in attempts:
+        try:
+            yield Pair(task, state, judge.judge(seen).success)
+        except GradeError:
+            yield Pair(task, state, None)
 
 
 def agreement(judge: str, pairs: Iterable[Pair], *, resamples: int = 2000, seed: int = 0) -> Agreement:

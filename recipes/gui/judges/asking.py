@@ -9,7 +9,7 @@ import jinja2
 
 from orchard_cli.errors import DataError, GradeError, PolicyError
 from orchard_cli.policy.policy import Policy, Sampling
-from orchard_cli.trajectory import Message
+from orchard_cli.trajectory import Message, Usage
 
 from .evidence import Shot
 
@@ -20,11 +20,11 @@ SHOWN = 4000  # characters of a page's text
 
 
 class Asking:
-    """One judge's way to its model. `calls` counts what was asked, also in vain; make one for each verdict."""
+    """One judge's way to its model. `usage` adds up what was asked, also in vain; make one for each verdict."""
 
     def __init__(self, policy: Policy, *, tries: int = TRIES, max_tokens: int = 1024):
         self.policy, self.tries, self.max_tokens = policy, tries, max_tokens
-        self.calls = 0
+        self.usage = Usage()
 
     def ask(
         self, name: str, read: Callable[[str], T | None], shots: Sequence[Shot] = (), **words: Any
@@ -46,10 +46,9 @@ class Asking:
         )
 
     def _reply(self, messages: Sequence[Message], seed: int) -> str:
-        self.calls += 1
         sampling = Sampling(temperature=0.0, max_tokens=self.max_tokens, max_context=128_000, seed=seed)
         try:
-            return self.policy.reply(messages, sampling=sampling).message.content
+            reply = self.policy.reply(messages, sampling=sampling)
         except PolicyError as error:
             fault = error.fault
             raise GradeError(
@@ -61,6 +60,8 @@ class Asking:
             ) from error
         except DataError as error:
             raise GradeError(f"the judge failed: {error}", code="judge.no_picture", retry="never") from error
+        self.usage += reply.usage
+        return reply.message.content
 
 
 def prompt(name: str, **words: Any) -> tuple[str, str]:

@@ -38,7 +38,7 @@ class DeepShop:
             about = REQUIREMENTS.get(kind, "the query was answered")
             (parts[kind], thought), _ = asking.ask("deepshop", json_verdict, shots, about=about, **words)
             thoughts.append(f"{kind}: {thought}")
-        return Verdict(self.name, all(parts.values()), "\n".join(thoughts), asking.calls, {"requirements": parts})
+        return Verdict(self.name, all(parts.values()), "\n".join(thoughts), asking.usage, {"requirements": parts})
 
 
 def required(seen: Evidence) -> dict[str, str]:

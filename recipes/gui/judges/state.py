@@ -19,4 +19,4 @@ class State:
     def judge(self, seen: object = None) -> Verdict:
         """Asks no model. Raises what `grade` raises."""
         reward, details = self.grade()
-        return Verdict(self.name, reward >= 1.0, "", 0, dict(details))
+        return Verdict(self.name, reward >= 1.0, details=dict(details))

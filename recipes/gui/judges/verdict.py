@@ -3,9 +3,13 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+
+from orchard_cli.trajectory import Usage
+
+from .evidence import Evidence
 
 _NOT = re.compile(r"\b(?:NOT[\s_*\-]+(?:A[\s_*]+)?SUCCESS|UNSUCCESS)")
 _STATUS = re.compile(r"status\W{0,8}\b(success|failure)\b", re.IGNORECASE)
@@ -14,13 +18,21 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """success: whether the judge takes the task for done. thought: its reasons in its words. calls: it needed."""
+    """success: whether the judge takes the task for done. thought: its reasons in its words. usage: what it cost."""
 
     judge: str
     success: bool
     thought: str = ""
-    calls: int = 0
+    usage: Usage = Usage()
     details: Mapping[str, Any] = {}
+
+
+class Judge(Protocol):
+    name: str
+
+    def judge(self, seen: Evidence) -> Verdict:
+        """Whether the task was done. Raises `GradeError` where that cannot be told; it is never taken for a no."""
+        ...
 
 
 def success_word(text: str) -> bool | None:

@@ -38,7 +38,7 @@ class WebJudge:
             reasons=[why for _, why in kept],
         )
         details = {"key_points": points, "scores": [n for n, _ in scored], "kept": len(kept)}
-        return Verdict(self.name, verdict, said, asking.calls, details)
+        return Verdict(self.name, verdict, said, asking.usage, details)
 
     def _score(self, asking: Asking, task: str, points: list[str], shot: Shot) -> tuple[int, str]:
         """(score, the reasons given for it)."""

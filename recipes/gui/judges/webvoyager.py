@@ -26,7 +26,7 @@ class WebVoyager:
         verdict, said = asking.ask(
             "webvoyager", success_word, shots, task=seen.task, answer=seen.answer, actions=actions, url=seen.url
         )
-        return Verdict(self.name, verdict, said, asking.calls, {"screenshots": len(shots)})
+        return Verdict(self.name, verdict, said, asking.usage, {"screenshots": len(shots)})
 
 
 def unanswered(judge: str) -> Verdict:

@@ -6,13 +6,15 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
-from orchard_cli.recipes.gui.judges import Evidence, Judge, Shot, open_judge
+from orchard_cli.recipes.gui.judges import Evidence, Judge, Shot, judge_of
+from orchard_cli.recipes.gui.judges.webjudge import MOST
 
 from orchard_cli import schema
+from orchard_cli.policy import open_teacher
+from orchard_cli.policy.policy import Policy
 from orchard_cli.trajectory import Blobs
 
 
@@ -59,30 +61,43 @@ class Endpoint:
         return [p["image_url"]["url"] for p in content if p["type"] == "image_url"] if isinstance(content, list) else []
 
 
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
+@pytest.fixture(scope="session")
+def served() -> Iterator[Endpoint]:
     endpoint = Endpoint()
     yield endpoint
     endpoint.close()
 
 
 @pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
-    return Blobs(tmp_path / "blobs")
+def endpoint(served: Endpoint) -> Endpoint:
+    served.answers, served.asked = ["SUCCESS"], []
+    return served
+
+
+@pytest.fixture(scope="session")
+def blobs(tmp_path_factory: pytest.TempPathFactory) -> Blobs:
+    return Blobs(tmp_path_factory.mktemp("run") / "blobs")
+
+
+@pytest.fixture(scope="session")
+def policy(served: Endpoint, blobs: Blobs) -> Iterator[Policy]:
+    """One client for all tests: making one takes longer than a test."""
+    policy = open_teacher(settings(served), blobs, images=MOST)
+    yield policy
+    policy.close()
+
+
+def settings(endpoint: Endpoint) -> schema.Teacher:
+    return schema.Teacher(kind="http", model="judge", base_url=endpoint.url, retries=0, timeout_s=10)
 
 
 Ask = Callable[..., Judge]
 
 
 @pytest.fixture
-def ask(endpoint: Endpoint, blobs: Blobs) -> Ask:
+def ask(endpoint: Endpoint, policy: Policy) -> Ask:
     """`ask(kind)`: that judge, behind the endpoint."""
-
-    def make(kind: str, **options: Any) -> Judge:
-        cfg = schema.Teacher(kind="http", model="judge", base_url=endpoint.url, retries=0, timeout_s=10)
-        return open_judge(kind, cfg, blobs, **options)
-
-    return make
+    return lambda kind, **options: judge_of(kind, policy, **options)
 
 
 @pytest.fixture

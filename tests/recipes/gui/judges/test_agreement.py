@@ -1,11 +1,15 @@
 """Agreement of a judge with the world: counts, intervals, and what is left out."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
-from orchard_cli.recipes.gui.judges.agreement import Pair, agreement, table
+from orchard_cli.recipes.gui.judges import Evidence, Shot, judge_of
+from orchard_cli.recipes.gui.judges.agreement import Pair, agreement, pairs, table
 
 from orchard_cli.outcome import wilson
+from orchard_cli.policy.scripted import ScriptedPolicy
+from orchard_cli.trajectory import Message
 
 ONCE = [Pair(f"t{i}", i < 50, (i < 50) != (i % 10 == 0)) for i in range(100)]  # every tenth verdict is wrong
 
@@ -44,3 +48,15 @@ def test_a_yes_sayer_is_seen_in_the_table() -> None:
     assert yes.let_pass.value == 1.0 and yes.kappa.value == 0.0
     shown = table([yes, agreement("good", ONCE)])
     assert "| yes\\|sayer | 100 | 0 | 50.0 [40.4, 59.6] |" in shown and "100.0 [92.9, 100.0]" in shown
+
+
+def test_a_judge_is_asked_and_its_failures_are_counted_as_lost() -> None:
+    def said(messages: Sequence[Message]) -> Message:
+        words = ("SUCCESS", "NOT SUCCESS", "no idea")
+        return Message("assistant", next(w for n, w in enumerate(words) if f"task {n}" in messages[-1].content))
+
+    judge = judge_of("webvoyager", ScriptedPolicy("judge", said))
+    attempts = [(f"t{n}", Evidence(f"task {n}", "done", (), (Shot(text="page"),)), n == 0) for n in range(3)]
+    found = list(pairs(judge, attempts))
+    assert found == [Pair("t0", True, True), Pair("t1", False, False), Pair("t2", False, None)]
+    assert agreement(judge.name, found).lost == 1

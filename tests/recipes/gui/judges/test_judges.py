@@ -5,14 +5,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from orchard_cli.recipes.gui.judges import JUDGES, Evidence, Shot, Verdict, judge_of
+from orchard_cli.recipes.gui.judges import JUDGES, Evidence, Shot, Verdict, judge_of, open_judge
 from orchard_cli.recipes.gui.judges.state import State
 
 from orchard_cli.errors import ConfigError, GradeError
 from orchard_cli.policy.scripted import ScriptedPolicy
 from orchard_cli.trajectory import Blobs
 
-from .conftest import Ask, Endpoint, picture
+from .conftest import Ask, Endpoint, picture, settings
 
 YES = {
     "webvoyager": ["The price is shown. SUCCESS"],
@@ -26,7 +26,12 @@ YES = {
 def test_every_judge_says_yes_to_a_yes(kind: str, ask: Ask, endpoint: Endpoint, seen: Evidence) -> None:
     endpoint.answers = list(YES[kind])
     verdict = ask(kind).judge(seen)
-    assert verdict.success and verdict.judge == kind and verdict.calls == len(endpoint.asked)
+    assert verdict.success and verdict.judge == kind and verdict.usage.calls == len(endpoint.asked)
+
+
+def test_a_judge_is_opened_by_its_settings(endpoint: Endpoint, blobs: Blobs, seen: Evidence) -> None:
+    judge = open_judge("webvoyager", settings(endpoint), blobs, screenshots=1)
+    assert judge.judge(seen).success and len(endpoint.pictures(0)) == 1
 
 
 @pytest.mark.parametrize("kind", JUDGES)
@@ -53,7 +58,7 @@ def test_an_agent_that_gave_no_answer_has_failed_and_nobody_is_asked(
     kind: str, ask: Ask, endpoint: Endpoint, seen: Evidence
 ) -> None:
     verdict = ask(kind).judge(msgspec.structs.replace(seen, answer=""))
-    assert not verdict.success and verdict.calls == 0 and endpoint.asked == []
+    assert not verdict.success and verdict.usage.calls == 0 and endpoint.asked == []
 
 
 @pytest.mark.parametrize("kind", JUDGES)
@@ -67,7 +72,7 @@ def test_a_second_try_follows_a_reply_without_a_verdict(
     kind: str, ask: Ask, endpoint: Endpoint, seen: Evidence
 ) -> None:
     endpoint.answers = ["hm", *YES[kind]]
-    assert ask(kind).judge(seen).calls == 2
+    assert ask(kind).judge(seen).usage.calls == 2
     assert [question["seed"] for question in endpoint.asked] == [42, 43]
     assert all(question["temperature"] == 0 for question in endpoint.asked)
 

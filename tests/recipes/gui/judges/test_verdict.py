@@ -1,7 +1,7 @@
 """Reading verdicts: failure is looked for first, and nothing unclear counts as success."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from orchard_cli.recipes.gui.judges.verdict import json_verdict, key_points, score, status, success_word
 
@@ -30,6 +30,7 @@ def test_not_success_is_looked_for_first(text: str, wanted: bool | None) -> None
     assert success_word(text) is wanted
 
 
+@settings(deadline=None)
 @given(st.text(), st.text())
 def test_no_words_around_it_turn_a_no_into_a_yes(before: str, after: str) -> None:
     assert success_word(f"{before} NOT SUCCESS {after}") is False

@@ -112,6 +112,7 @@ def test_an_answer_is_right_only_if_it_gives_the_one_value(wanted: dict[str, Any
     assert answers(wanted, said) is right
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**7))
 def test_any_amount_is_read_back(value: int) -> None:
     assert amounts(f"it was ${value // 100:,}.{value % 100:02d}, thanks") == {value}
