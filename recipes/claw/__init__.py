@@ -32,7 +32,7 @@ class Domain:
 
     def __init__(self, config: Config, tasks: schema.Tasks, harness: schema.Harness, seed: int):
         self._tasks = TaskSet(tasks, seed)
-        self._assistant = Assistant(harness)
+        self._assistant = Assistant(harness, config.grader_timeout_s)
         self._workspace = Workspace(harness, config.grader_timeout_s)
 
     @property

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from orchard_cli import schema
 from orchard_cli.domain import Grade
+from orchard_cli.env.local.binds import python_binds
 from orchard_cli.env.sandbox import Env, Sandbox, Spec
 from orchard_cli.harness.calls import CALLS
 from orchard_cli.harness.formats import FORMATS, chosen
@@ -15,6 +16,8 @@ from . import teacher
 from .evidence import evidence
 from .grade_score import judge
 from .harness import harness, has_shell
+from .loaders import graders
+from .loaders.workspace import PYTHON, failing, variables
 from .skills.speech import CommandSpeech
 from .speech import Speech, ToolSpeech
 from .world import launch
@@ -25,8 +28,8 @@ PROMPTS = Path(__file__).with_name("prompts")
 class Assistant:
     """Thread-safe."""
 
-    def __init__(self, settings: schema.Harness):
-        self._settings = settings
+    def __init__(self, settings: schema.Harness, timeout_s: float):
+        self._settings, self._timeout_s = settings, timeout_s
 
     def harness(self, task: Task) -> Harness:
         return harness(self._settings, PROMPTS)
@@ -41,8 +44,13 @@ class Assistant:
         return launch.export(sandbox, shell=has_shell(self._settings))
 
     def grade(self, task: Task, artifact: str, env: Env) -> Grade:
-        """Declared checks only, which run no code of a task."""
-        return judge(task.hidden, evidence(artifact))
+        """Declared checks run here; a grader that is code runs in a fresh sandbox. Raises `GradeError`."""
+        found = evidence(artifact)
+        if "grader" not in task.hidden:
+            return judge(task.hidden, found)
+        with failing(task), env.open(Spec(binds=python_binds(PYTHON), env=variables())) as sandbox:
+            own = graders.completion(task, artifact, sandbox, self._timeout_s)
+        return judge(task.hidden, found, own)
 
     def script(self, task: Task, *, seed: int, error_rate: float) -> ScriptedPolicy:
         return teacher.script(task, seed=seed, error_rate=error_rate, speech=self._speech())

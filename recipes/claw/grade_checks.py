@@ -28,7 +28,7 @@ def completion(want: Sequence[Check], keep: Sequence[Check], evidence: Evidence)
     holds = [check_holds(check, evidence) for check in want]
     missed = tuple(told(c) for c, ok in zip(want, holds, strict=True) if not ok)
     broken = tuple(told(c) for c in keep if not check_holds(c, evidence))
-    share = sum(w for w, ok in zip(weights, holds, strict=True) if ok) / sum(weights)
+    share = sum(w for w, ok in zip(weights, holds, strict=True) if ok) / (sum(weights) or 1.0)
     return Completion(share * 0.5 ** len(broken), missed, broken)
 
 

@@ -5,6 +5,7 @@ was completed, so that doing nothing is worth nothing.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from orchard_cli.domain import Grade
@@ -34,9 +35,11 @@ def _made_good(event: Any, op: str) -> bool:
     return event.ok and not event.fault and event.op.partition("_")[0] == op.partition("_")[0]
 
 
-def judge(hidden: Mapping[str, Any], evidence: Evidence) -> Grade:
-    """The grade of one attempt by the declared checks of its task."""
+def judge(hidden: Mapping[str, Any], evidence: Evidence, own: float | None = None) -> Grade:
+    """The grade of one attempt by the declared checks of its task. `own`: what the task's own grader says of `want`."""
     done = completion(hidden["want"], hidden["keep"], evidence)
+    if own is not None:
+        done = replace(done, value=own * 0.5 ** len(done.broken))
     broken = violations(hidden["never"], evidence)
     good, met = robustness(evidence)
     robust = (good / met if met else 1.0) if done.value else 0.0

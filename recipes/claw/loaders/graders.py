@@ -19,6 +19,14 @@ from orchard_cli.trajectory import Message
 FOLDER = "/grader"
 PASS = 0.75
 MOST_REPORT = 4 * 2**20  # bytes
+ON_EXPORT = """\
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("grader", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+score = module.grade(json.load(open(sys.argv[2])))
+json.dump({"completion": score}, open(sys.argv[3], "w"), allow_nan=False)
+"""
 RUNNER = """\
 import importlib.util, json, sys
 spec = importlib.util.spec_from_file_location("grader", sys.argv[1])
@@ -92,6 +100,18 @@ def _counted(task: Task, report: bytes) -> tuple[int, int]:
     return total - sum(r["failures"] + r["errors"] for r in rows), total
 
 
+def completion(task: Task, export: str, sandbox: Sandbox, limit: float) -> float:
+    """What the `grader` of a task file says: `grade(export) -> number from 0 to 1`. Raises `GradeError`."""
+    report = f"/tmp/score-{secrets.token_hex(8)}.json"  # noqa: S108 - inside the sandbox
+    sandbox.write(f"{FOLDER}/grader.py", task.hidden["grader"].encode())
+    sandbox.write(f"{FOLDER}/run.py", ON_EXPORT.encode())
+    sandbox.write(f"{FOLDER}/export.json", export.encode())
+    words = f"-I {FOLDER}/run.py {FOLDER}/grader.py {FOLDER}/export.json {report}"
+    result = sandbox.exec(f"python {words}", timeout_s=limit, merge=True, max_bytes=65_536)
+    _ended(task, result, (0,))
+    return _scores(task, _read(sandbox, report, task))["completion"]
+
+
 def _function(task: Task, transcript: list[dict[str, Any]], sandbox: Sandbox, limit: float) -> Grade:
     """`grade(transcript, workspace_path) -> {criterion: number}`; the score is their mean."""
     report = f"/tmp/scores-{secrets.token_hex(8)}.json"  # noqa: S108 - inside the sandbox
@@ -109,7 +129,7 @@ def _function(task: Task, transcript: list[dict[str, Any]], sandbox: Sandbox, li
 def _scores(task: Task, report: bytes) -> Mapping[str, float]:
     try:
         said = json.loads(report)
-        numbers = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float))}
+        numbers = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float))}  # true is 1
     except (ValueError, AttributeError) as error:
         raise GradeError(f"{task.id}: the grader gave no scores: {error}", code="grader.lies") from error
     if not numbers or any(not math.isfinite(n) or not 0 <= n <= 1 for n in numbers.values()):

@@ -6,6 +6,8 @@ fresh sandbox without network; the task's grader runs there, and whatever it doe
 
 import base64
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,12 +72,8 @@ class Workspace:
 
     def grade(self, task: Task, artifact: str, env: Env) -> Grade:
         """Raises `GradeError` where the grader fails, hangs, or says what no grader may say."""
-        try:
-            with env.open(replace(self.spec(task), binds=python_binds(PYTHON))) as sandbox:
-                return graders.grade(task, artifact, sandbox, self._timeout_s)
-        except SandboxError as error:
-            code = f"sandbox.{error.fault.code}"
-            raise GradeError(f"{task.id}: the grading sandbox failed: {error.fault.message}", code=code) from error
+        with failing(task), env.open(replace(self.spec(task), binds=python_binds(PYTHON))) as sandbox:
+            return graders.grade(task, artifact, sandbox, self._timeout_s)
 
     def script(self, task: Task, *, seed: int, error_rate: float) -> ScriptedPolicy:
         """The benchmark's own solution, if there is one; else it submits at once."""
@@ -92,6 +90,16 @@ class Workspace:
 
     def wrong(self, task: Task) -> list[ScriptedPolicy]:
         return []
+
+
+@contextmanager
+def failing(task: Task) -> Iterator[None]:
+    """A grading sandbox that fails is the verifier's failure, never the policy's."""
+    try:
+        yield
+    except SandboxError as error:
+        code = f"sandbox.{error.fault.code}"
+        raise GradeError(f"{task.id}: the grading sandbox failed: {error.fault.message}", code=code) from error
 
 
 def variables() -> dict[str, str]:

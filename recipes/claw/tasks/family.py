@@ -90,7 +90,7 @@ def _hidden(page: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any
     plan = check_calls(fill(page["plan"], values, "plan"), "plan")
     if plan[-1][0] != "done":
         plan.append(("done", dict(DONE["done"])))
-    want, keep = fill(page["want"], values, "want"), fill(page.get("keep", []), values, "keep")
+    want, keep = fill(page.get("want", []), values, "want"), fill(page.get("keep", []), values, "keep")
     never = fill(page.get("never", []), values, "never")
     check_checks(want, "want")
     check_checks(keep, "keep")
@@ -108,6 +108,7 @@ def _hidden(page: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any
         "never": never,
         "plan": [{name: arguments} for name, arguments in plan],
         "wrong": _wrong(page, plan, values),
+        **({"grader": page["grader"]} if "grader" in page else {}),
     }
 
 

@@ -33,8 +33,9 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "plan": list,
     "slips": dict,
     "wrong": dict,
+    "grader": str,
 }
-NEEDED = ("family", "say", "want", "plan")
+NEEDED = ("family", "say", "plan")
 CHECK_FIELDS = {*CHECKS, "where", "count", "weight"}
 RULE_FIELDS = {*RULES, "where", "to"}
 
@@ -51,6 +52,8 @@ def check_fields(found: Mapping[str, Any]) -> None:
     for name in NEEDED:
         if not found.get(name):
             raise FieldError(name, "is missing")
+    if not found.get("want") and not found.get("grader"):
+        raise FieldError("want", "is missing")
 
 
 def check_calls(calls: Any, where: str) -> list[Call]:
