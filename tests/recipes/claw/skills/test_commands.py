@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from orchard_cli.recipes.claw.harness import SkillsLoop, harness, has_shell
 from orchard_cli.recipes.claw.skills.commands import call_of, command
@@ -44,6 +44,7 @@ def calls(draw: st.DrawFn) -> ToolCall:
     return ToolCall("call_0", operation.name, {a.name: draw(values[a.type]) for a in some})
 
 
+@settings(deadline=None)
 @given(calls())
 def test_a_call_comes_back_from_its_command(call: ToolCall) -> None:
     assert call_of(command(call)) == call
