@@ -77,6 +77,10 @@ class Domain:
     def prepare(self, task: Task, sandbox: Sandbox) -> None:
         """Nothing: the browser is opened with the tools."""
 
+    def close(self) -> None:
+        """Give up the browsers that stand ready; they end with their environment in any case."""
+        self._seats.close()
+
     def export(self, task: Task, sandbox: Sandbox) -> str:
         """The end state as JSON: where the browser was, what the page and the site say, and the policy's answer."""
         return json.dumps(self._finals.pop(sandbox), ensure_ascii=False, sort_keys=True)
@@ -85,7 +89,9 @@ class Domain:
         try:
             state = json.loads(artifact)
         except ValueError:
-            raise GradeError("the end state is not JSON", code="bad_state") from None
+            state = None
+        if not isinstance(state, dict):
+            raise GradeError("the end state is no JSON object", code="bad_state")
         return self._set.grade(task, state)
 
     @property

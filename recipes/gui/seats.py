@@ -9,6 +9,7 @@ import json
 import secrets
 import sys
 import threading
+import weakref
 from collections import defaultdict
 from contextlib import suppress
 from typing import Any
@@ -79,6 +80,7 @@ class Seats:
         self._reuse = reuse
         self._idle: dict[str, list[Seat]] = defaultdict(list)
         self._lock = threading.Lock()
+        weakref.finalize(self, _hang_up, self._idle)
 
     def take(self, sandbox: Sandbox, site: Site, visit: Visit) -> tuple[Seat, dict[str, Any]]:
         """A browser at the start of `visit`, and what the driver says of it."""
@@ -129,3 +131,10 @@ class Seats:
         seat.used += 1
         command = [word.format(port=site.port, python=sys.executable) for word in site.command]
         return seat.ask("reset", RESET_S, command=command, port=site.port, **visit.reset())
+
+
+def _hang_up(idle: dict[str, list[Seat]]) -> None:
+    """Nobody will ask for these any more; what they stand in is closed by its environment."""
+    for seats in idle.values():
+        for seat in seats:
+            seat.wire.close()

@@ -24,7 +24,7 @@ def script(task: Task, *, seed: int, error_rate: float, format: CallFormat) -> S
     """Solves the page; in a share `error_rate` of the seeds one of its calls goes wrong. Unknown pages are given up."""
     teacher = TEACHERS.get(task.family)
     rng = random.Random(f"{task.id}/{seed}")
-    wrong = rng.randrange(3) if rng.random() < error_rate else -1
+    wrong = rng.choice((0, 0, 0, 1)) if rng.random() < error_rate else -1  # the turn that goes wrong, if one does
     mark = rng.random()
 
     def respond(messages: Sequence[Message]) -> Message:
@@ -34,7 +34,7 @@ def script(task: Task, *, seed: int, error_rate: float, format: CallFormat) -> S
             calls = list(teacher(at)) if teacher else [done()]
         except (Lost, IndexError, ValueError, StopIteration):
             calls = [done()]
-        if wrong >= 0 and at.turn == min(wrong, 1) and calls:
+        if at.turn == wrong and calls:
             calls = slip(calls, at.screen, random.Random(f"{mark}/{at.turn}"))
         return format.encode([ToolCall(f"call_{i}", c.name, c.arguments) for i, c in enumerate(calls)])
 
