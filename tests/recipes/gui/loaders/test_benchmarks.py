@@ -145,10 +145,10 @@ ANY = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ANY, max_size=5))
 def test_every_row_is_a_task_or_a_problem(tmp_path: Path, found: list[Any]) -> None:
-    path = lines(tmp_path / "any.jsonl", *found)
+    path = lines(tmp_path / "any.jsonl", *map(json.dumps, found))
     loaded = load("webvoyager", path, today=TODAY)
     assert len(loaded.tasks) + len(loaded.problems) == len(found)
 
