@@ -29,6 +29,10 @@ def serve(
     isolation: Annotated[str, typer.Option(help="As env.isolation.")] = "auto",
     network: Annotated[str, typer.Option(help="As env.network.")] = "none",
     image: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="A root that may be asked for.")] = None,
+    allow: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As env.allow; repeatable.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(metavar="URL[=VAR]", help="A model they may call.")
+    ] = None,
     database: Annotated[str, typer.Option(help="postgresql://…, where several servers share one.")] = "",
     lease_s: Annotated[float, typer.Option(help="Seconds that an unused sandbox is kept by default.")] = 900.0,
 ) -> None:
@@ -37,17 +41,24 @@ def serve(
     from ..env.service.live import Terms
     from ..env.service.serve import Place, listen, running
     from ..env.service.service import Settings
-    from .env_session import server_key, state_folder
+    from .env_session import image_of, model_of, server_key, state_folder
 
     console = Console()
     key = "" if no_auth else server_key(console, KEY)
-    images = {"host": "host"} | dict(_image(text) for text in image or ())
+    models = dict(model_of(text) for text in model or ())
+    images = {"host": "host"} | dict(image_of(text) for text in image or ())
     settings = Settings(
-        state or state_folder(), key, auth=not no_auth, database=database, images=images, terms=Terms(lease_s=lease_s)
+        state or state_folder(),
+        key,
+        auth=not no_auth,
+        database=database,
+        images=images,
+        models=models,
+        terms=Terms(lease_s=lease_s),
     )
     listener = listen(Place(host, port), settings.auth)
     try:
-        with LocalEnv(isolation, network) as env, running(env, settings, listener) as server:
+        with LocalEnv(isolation, network, allow=tuple(allow or ())) as env, running(env, settings, listener) as server:
             console.note(f"isolation: {env.describe()['isolation']}, network: {network}, state: {settings.state}")
             console.say(server.url)
             sys.stdout.flush()
@@ -68,7 +79,7 @@ def ps(
 
     import msgspec
 
-    from ..env.service.wire import Page, SandboxView
+    from ..env.service.bodies import Page, SandboxView
     from .env_session import client
 
     console, env, after = Console(json_only=json), client(url, key_env), ""
@@ -208,12 +219,3 @@ def doctor(json: Json = False) -> None:
 
 def _labels(view: Any) -> str:
     return " ".join(f"{key}={value}" for key, value in view.labels.items())
-
-
-def _image(text: str) -> tuple[str, str]:
-    name, equals, path = text.partition("=")
-    if not equals or not Path(path).exists():
-        raise ConfigError(
-            f"--image {text}: not NAME=PATH of something that exists", hint="--image mini=/srv/roots/mini"
-        )
-    return name, path

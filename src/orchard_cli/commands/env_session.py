@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..console import Console
+from ..env.network.endpoint import ModelEndpoint
 from ..env.remote.env import RemoteEnv
 from ..env.remote.sandbox import RemoteSandbox
 from ..env.sandbox import Spec
-from ..errors import SandboxError
+from ..errors import ConfigError, SandboxError
 
 
 def client(url: str, key_env: str) -> RemoteEnv:
@@ -60,3 +61,17 @@ def server_key(console: Console, name: str) -> str:
     key = secrets.token_urlsafe(24)
     console.note(f"a key for this run, since {name} is not set: export {name}={key}")
     return key
+
+
+def image_of(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not equals or not Path(path).exists():
+        raise ConfigError(
+            f"--image {text}: not NAME=PATH of something that exists", hint="--image mini=/srv/roots/mini"
+        )
+    return name, path
+
+
+def model_of(text: str) -> tuple[str, ModelEndpoint]:
+    url, _, variable = text.partition("=")
+    return url, ModelEndpoint(url, variable)

@@ -14,7 +14,7 @@ def open_env(cfg: schema.Env) -> Env:
 
         return open_local(cfg)
     if cfg.kind == "remote":
-        from .remote.env import open_remote
+        from .remote.settings import open_remote
 
         return open_remote(cfg)
     raise ConfigError(f"env.kind={cfg.kind} is not known", hint=f"one of {', '.join(KINDS)}")

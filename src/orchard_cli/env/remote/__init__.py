@@ -1,7 +1,8 @@
 """Sandboxes behind an `orchard env serve`, used like those of this machine. `RemoteEnv` blocks, `AsyncEnv` awaits."""
 
 from .aio import AsyncEnv, AsyncSandbox
-from .env import RemoteEnv, open_remote
+from .env import RemoteEnv
 from .sandbox import RemoteSandbox
+from .settings import open_remote
 
 __all__ = ["AsyncEnv", "AsyncSandbox", "RemoteEnv", "RemoteSandbox", "open_remote"]

@@ -19,7 +19,8 @@ from urllib.parse import urlencode, urlsplit
 from ...errors import ConfigError, SandboxError
 from ..service.problem import error_of
 
-LOST = (ConnectionError, http.client.RemoteDisconnected, http.client.BadStatusLine, http.client.CannotSendRequest)
+# What a connection that broke looks like; also within the headers, which the library takes for their end.
+LOST = (ConnectionError, http.client.BadStatusLine, http.client.CannotSendRequest, http.client.IncompleteRead)
 AGAIN_S = 30.0  # how long an unreachable or busy server is asked again
 BLOCK = 1 << 20
 IDLE = 64  # connections kept
@@ -55,8 +56,10 @@ class Client:
         key: str = "",
     ) -> bytes:
         """The body of the answer, whole."""
-        with self.stream(method, path, body, query=query, headers=headers, timeout_s=timeout_s, key=key) as response:
-            return response.read()
+        url, sent = self._asked(method, path, query, headers, key)
+        connection, _, data = self._send(method, url, body, sent, timeout_s, whole=True)
+        self._keep(connection)
+        return data
 
     @contextmanager
     def stream(
@@ -71,11 +74,8 @@ class Client:
         key: str = "",
     ) -> Iterator[http.client.HTTPResponse]:
         """The answer, to be read piece by piece. What breaks while it is read is `infra.connection_lost`."""
-        url = self._prefix + path + (f"?{urlencode(query, errors='surrogateescape')}" if query else "")
-        sent = {**self.headers, **(headers or {})}
-        if method == "POST":
-            sent["Idempotency-Key"] = key or secrets.token_hex(16)
-        connection, response = self._send(method, url, body, sent, timeout_s)
+        url, sent = self._asked(method, path, query, headers, key)
+        connection, response, _ = self._send(method, url, body, sent, timeout_s)
         try:
             yield response
         except (OSError, http.client.HTTPException) as error:
@@ -87,29 +87,43 @@ class Client:
             else:
                 connection.close()
 
+    def _asked(
+        self, method: str, path: str, query: Mapping[str, object] | None, headers: Mapping[str, str] | None, key: str
+    ) -> tuple[str, dict[str, str]]:
+        """Address and headers as they are sent."""
+        url = self._prefix + path + (f"?{urlencode(query, errors='surrogateescape')}" if query else "")
+        sent = {**self.headers, **(headers or {})}
+        if method == "POST":
+            sent["Idempotency-Key"] = key or secrets.token_hex(16)
+        return url, sent
+
     def _send(
-        self, method: str, url: str, body: bytes | IO[bytes], headers: dict[str, str], timeout_s: float
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        self,
+        method: str,
+        url: str,
+        body: bytes | IO[bytes],
+        headers: dict[str, str],
+        timeout_s: float,
+        *,
+        whole: bool = False,
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, bytes]:
+        """Until there is an answer; a `whole` one has all of its body."""
         until, pause = time.monotonic() + self._again_s, 0.02
         while True:
             connection = self._take(timeout_s)
             fresh = connection.sock is None
             try:
-                if not isinstance(body, bytes):
-                    body.seek(0)
-                connection.request(method, url, body, headers)
-                response = connection.getresponse()
+                response, data = _once(connection, method, url, body, headers, whole)
                 if response.status < 400:
-                    return connection, response
-                fault = error_of(response.read(), response.status)
+                    return connection, response, data
+                fault = error_of(data, response.status)
                 self._keep(connection)
                 if not _may_repeat(fault) or time.monotonic() > until:
                     raise fault
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
-                known = isinstance(error, LOST)
-                if not known or (fresh and time.monotonic() > until):
-                    raise _lost(self.url, error, "none" if connection_refused(error) else "unknown") from error
+                if not isinstance(error, LOST) or (fresh and time.monotonic() > until):
+                    raise _lost(self.url, error, "none" if _refused(error) else "unknown") from error
                 if not fresh:
                     continue  # the server had closed a kept connection
             time.sleep(pause * (0.5 + random.random()))
@@ -140,12 +154,31 @@ class Client:
                 self._idle.pop().close()
 
 
+def _once(
+    connection: http.client.HTTPConnection,
+    method: str,
+    url: str,
+    body: bytes | IO[bytes],
+    headers: dict[str, str],
+    whole: bool,
+) -> tuple[http.client.HTTPResponse, bytes]:
+    """The answer, and its body if `whole` or refused. Raises one of `LOST` if either did not come to its end."""
+    if not isinstance(body, bytes):
+        body.seek(0)
+    connection.request(method, url, body, headers)
+    response = connection.getresponse()
+    framed = response.status == 204 or response.chunked or response.length is not None
+    if not framed:
+        raise http.client.IncompleteRead(b"")
+    return response, response.read() if whole or response.status >= 400 else b""
+
+
 def _may_repeat(fault: SandboxError) -> bool:
     """Nothing was done, and the server says that asking again can help: it is busy, or cannot write just now."""
     return fault.fault.effect == "none" and fault.fault.retry == "same" and fault.fault.attributable == "infra"
 
 
-def connection_refused(error: BaseException) -> bool:
+def _refused(error: BaseException) -> bool:
     """The request never left this machine."""
     return isinstance(error, ConnectionRefusedError | OSError) and getattr(error, "errno", 0) in (111, 113, 101, -2, -3)
 

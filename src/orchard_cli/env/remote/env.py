@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from ... import schema
-from ...errors import ConfigError, SandboxError
+from ...errors import SandboxError
+from ..network.endpoint import ModelEndpoint
 from ..sandbox import Bind, Limits, Spec
-from ..service.wire import BindBody, LeaseBody, Lifetime, LimitsBody, SandboxBody, SandboxView
+from ..service.bodies import BindBody, LeaseBody, Lifetime, LimitsBody, ModelBody, Network, SandboxBody, SandboxView
 from .client import Client
 from .sandbox import RemoteSandbox
 from .tree import Hashes
@@ -38,7 +38,7 @@ class RemoteEnv:
         key: str = "",
         *,
         limits: Limits = DEFAULT,
-        network: str = "none",
+        network: Network = "none",
         labels: dict[str, str] | None = None,
         share: bool = True,
     ):
@@ -85,7 +85,9 @@ class RemoteEnv:
             limits=LimitsBody(memory_mb=limits.memory_mb, pids=limits.pids, cpus=limits.cpus, disk_mb=limits.disk_mb)
             if limits != DEFAULT
             else None,
-            network="open" if "open" in (self._network, spec.network) else "none",
+            network=spec.network if spec.network != "none" else self._network,
+            allow=spec.allow,
+            model=_model(spec.model),
             labels=self._labels,
             lifetime=Lifetime(lease_s=LEASE_S),
         )
@@ -175,31 +177,16 @@ class RemoteEnv:
         self.close()
 
 
-def open_remote(cfg: schema.Env) -> RemoteEnv:
-    """Raises `ConfigError` if the server cannot be reached, refuses the key or isolates less than was asked for."""
-    if not cfg.url:
-        raise ConfigError(
-            "env=remote needs to know the server", hint="env.url=http://HOST:PORT, of `orchard env serve`"
-        )
-    key = os.environ.get(cfg.api_key_env, "") if cfg.api_key_env else ""
-    limits = Limits(cfg.memory_mb, cfg.pids, cfg.cpus, cfg.disk_mb)
-    try:
-        env = RemoteEnv(cfg.url, key, limits=limits, network=cfg.network)
-    except SandboxError as error:
-        wants_key = error.fault.code in ("client.no_key", "client.wrong_key")
-        hint = f"put the key into the variable {cfg.api_key_env} (env.api_key_env)" if wants_key else error.hint
-        raise ConfigError(f"{cfg.url}: {error}", hint=hint) from error
-    isolation = str(env.describe().get("isolation"))
-    wanted = {"auto": "", "process": "none"}.get(cfg.isolation, cfg.isolation)
-    if (wanted or isolation) != isolation or (not wanted and isolation == "none"):
-        env.close()
-        hint = (
-            "env.isolation=process takes it as it is"
-            if isolation == "none"
-            else "another server, or env.isolation=auto"
-        )
-        raise ConfigError(f"the server at {cfg.url} isolates by `{isolation}`, not as env.isolation asks", hint=hint)
-    return env
+def _model(endpoint: ModelEndpoint | None) -> ModelBody | None:
+    if endpoint is None:
+        return None
+    return ModelBody(
+        base_url=endpoint.base_url,
+        api_key_env=endpoint.api_key_env,
+        auth=endpoint.auth,
+        calls=endpoint.calls,
+        headers=endpoint.headers,
+    )
 
 
 def _renewing(env: "weakref.ref[RemoteEnv]", stop: threading.Event) -> None:

@@ -16,8 +16,8 @@ import msgspec
 
 from ...errors import SandboxError
 from ..sandbox import ExecResult
+from ..service.bodies import ExecBody, ExecView, FileView, Names, Page, SandboxView, exec_result
 from ..service.problem import of_view
-from ..service.wire import ExecBody, ExecView, FileView, Names, Page, SandboxView, exec_result
 from .client import Client
 from .tunnel import connect
 

@@ -21,11 +21,12 @@ from .problem import problem, refused
 from .routes.admin import OPERATIONS as ADMIN
 from .routes.execs import OPERATIONS as EXECS
 from .routes.files import OPERATIONS as FILES
+from .routes.network import OPERATIONS as NETWORK
 from .routes.ports import tunnel
 from .routes.sandboxes import OPERATIONS as SANDBOXES
 from .service import Service
 
-OPERATIONS: tuple[Operation, ...] = (*EXECS, *FILES, *SANDBOXES, *ADMIN, *COMPATIBLE)
+OPERATIONS: tuple[Operation, ...] = (*EXECS, *FILES, *SANDBOXES, *NETWORK, *ADMIN, *COMPATIBLE)
 SILENT = ("/livez", "/readyz", "/metrics")  # asked every few seconds: not in the audit log
 Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from .bodies import Body, ExecBody, ExecView, Lifetime, LimitsBody, Output, SandboxBody, raw
 from .call import Call, Operation, json
 from .execs import Execution, new_id
 from .fleet import new_id as new_sandbox_id
 from .live import Live
 from .problem import refused
 from .routes.sandboxes import delete
-from .wire import Body, ExecBody, ExecView, Lifetime, LimitsBody, Output, SandboxBody, raw
 
 LEASE_S = 7200.0  # theirs: two hours from creation
 STATES = {"running": "running", "done": "succeeded", "failed": "failed"}

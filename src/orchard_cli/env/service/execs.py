@@ -11,9 +11,9 @@ from typing import Any
 
 from ...errors import SandboxError
 from ..sandbox import ExecResult, Sandbox
+from .bodies import ExecBody, ExecView, output, result_view
 from .journal import Journal
 from .problem import fault_view, refused
-from .wire import ExecBody, ExecView, output, result_view
 
 KEPT = 256  # ended commands whose results can be fetched again
 KEPT_BYTES = 16 << 20

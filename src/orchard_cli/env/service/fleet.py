@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ...errors import SandboxError
 from ..sandbox import Env, Sandbox, Spec
+from .bodies import Lifetime, SandboxBody, SandboxView
 from .bus import Bus
 from .keys import Principal
 from .live import Live, Terms
@@ -17,7 +18,6 @@ from .metrics import Metrics
 from .problem import refused
 from .specs import Specs
 from .store.store import Conflict, Kind, Record, Store
-from .wire import Lifetime, SandboxBody, SandboxView
 
 T = TypeVar("T")
 REMEMBERED = 10_000  # sandboxes that are gone, and why
@@ -157,7 +157,7 @@ class Fleet:
             return live
         tenant, reason = self._gone.get(id, ("", ""))
         if reason and (who.admin or tenant == who.tenant):
-            raise refused(f"{kind} {id} is gone: {reason}", "client.gone", retry="fresh")
+            raise refused(f"{kind} {id} is gone: {reason}", "client.gone", effect="unknown", retry="fresh")
         raise refused(f"there is no {kind} {id[:100]}", MISSING[kind])
 
     async def locate(self, id: str, who: Principal) -> Live:

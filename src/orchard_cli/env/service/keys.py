@@ -6,9 +6,9 @@ import secrets
 import time
 from dataclasses import dataclass
 
+from .bodies import KeyBody, KeyView
 from .problem import refused
 from .store.store import Record, Store
-from .wire import KeyBody, KeyView
 
 SCOPES = ("read", "use", "create", "admin")
 PREFIX = "orc"

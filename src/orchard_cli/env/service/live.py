@@ -9,11 +9,11 @@ from typing import Any
 
 from ...errors import SandboxError
 from ..sandbox import Sandbox, Spec
+from .bodies import Lifetime, SandboxView, State
 from .execs import Execs
 from .keys import Principal
 from .problem import fault_view, refused
 from .store.store import Kind, Record
-from .wire import Lifetime, SandboxView, State
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from ... import __version__
+from .bodies import Problem
 from .call import Operation
-from .wire import Problem
 
 PARAMETERS = {
     "wait": "Seconds to wait at most, up to 60",

@@ -3,7 +3,7 @@
 import msgspec
 
 from ...errors import Attributable, Effect, Retry, SandboxError
-from .wire import Problem
+from .bodies import Problem
 
 STATUS = {
     "client.bad_request": 400,

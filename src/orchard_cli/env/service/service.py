@@ -11,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ...errors import ConfigError
+from ..network.endpoint import ModelEndpoint
 from ..sandbox import Env
 from .audit import Audit
 from .bus import Bus
@@ -36,6 +37,7 @@ class Settings:
     database: str = ""
     name: str = ""
     images: dict[str, str] = field(default_factory=lambda: {"host": "host"})
+    models: dict[str, ModelEndpoint] = field(default_factory=dict)  # by address
     terms: Terms = Terms()
     max_body: int = 64 << 20
     upkeep_s: float = 1.0
@@ -53,10 +55,10 @@ class Service:
         self.once = Once(store, _secret(state / "digest-key"))
         self.trees = Trees(state / "trees")
         self.host = SameHost(state)
-        self.specs = Specs(Images(settings.images), self.trees, self.host)
+        self.specs = Specs(Images(settings.images), self.trees, self.host, settings.models)
         server = settings.name or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self.fleet = Fleet(env, store, self.specs, self.bus, self.metrics, settings.terms, server)
-        self.upkeep = Upkeep(self.fleet, settings.upkeep_s)
+        self.upkeep = Upkeep(self.fleet, settings.upkeep_s, alone=not settings.database)
         self.busy: Counter[str] = Counter()  # commands that run, by key
         self.streams = 0
 

@@ -4,13 +4,16 @@ import hmac
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...errors import ConfigError
+from ..network.endpoint import CALLS, ModelEndpoint
 from ..sandbox import Bind, Limits, Spec
+from .bodies import ModelBody, SandboxBody
 from .problem import refused
 from .trees import Trees
-from .wire import SandboxBody
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -59,6 +62,7 @@ class Specs:
     images: Images
     trees: Trees
     host: SameHost
+    models: Mapping[str, ModelEndpoint]
 
     def read(self, body: SandboxBody, tenant: str, proof: str) -> tuple[Spec, list[Path]]:
         """The spec, and the uploaded trees that it takes (to be released when the sandbox is gone)."""
@@ -74,7 +78,7 @@ class Specs:
         limits = body.limits
         if limits and min(limits.memory_mb, limits.pids, limits.cpus, limits.disk_mb) < 0:
             raise refused("a limit is less than 0", "client.bad_request")
-        image = self.images.find(body.image)
+        image, model = self.images.find(body.image), self._model(body.model, proof)
         taken: list[Path] = []
         try:
             tree = self._place(body.tree, tenant, proof, taken) if body.tree else None
@@ -84,7 +88,25 @@ class Specs:
                 self.trees.release(place)
             raise
         own = Limits(limits.memory_mb, limits.pids, limits.cpus, limits.disk_mb) if limits else Limits()
-        return Spec(tree, body.workdir, image, binds, dict(body.env), own, body.network), taken
+        return Spec(tree, body.workdir, image, binds, dict(body.env), own, body.network, body.allow, model), taken
+
+    def _model(self, body: ModelBody | None, proof: str) -> ModelEndpoint | None:
+        """The operator's; the client's own only if it proved to be on this host, for we would call anybody for it."""
+        if body is None:
+            return None
+        if body.base_url in self.models:
+            return self.models[body.base_url]
+        if not self.host.proven(proof):
+            raise refused(
+                f"the model at {body.base_url} is not offered here",
+                "client.forbidden",
+                hint="the operator adds it with --model URL=KEY_VARIABLE",
+            )
+        try:
+            calls = body.calls or CALLS
+            return ModelEndpoint(body.base_url, body.api_key_env, body.auth, calls, body.headers)
+        except ConfigError as error:
+            raise refused(str(error), "client.bad_request", hint=error.hint) from error
 
     def _place(self, source: str, tenant: str, proof: str, taken: list[Path]) -> Path:
         kind, _, rest = source.partition(":")

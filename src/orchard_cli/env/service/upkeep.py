@@ -5,11 +5,11 @@ import time
 from contextlib import suppress
 
 from ...errors import SandboxError
+from .bodies import Lifetime
 from .fleet import Fleet, new_id
 from .keys import Principal
 from .live import Live
 from .store.store import Conflict, Kind, Record
-from .wire import Lifetime
 
 DEAD_S = 30.0  # silence after which a server counts as dead
 SELDOM = 60  # rounds between sweeps of what grows slowly
@@ -19,8 +19,9 @@ KINDS: tuple[Kind, ...] = ("sandbox", "snapshot")
 class Upkeep:
     """Nothing is ended because a record is missing: only because its own lease ran out."""
 
-    def __init__(self, fleet: Fleet, every_s: float = 1.0):
-        self._fleet, self._every_s = fleet, every_s
+    def __init__(self, fleet: Fleet, every_s: float = 1.0, *, alone: bool = False):
+        """`alone`: no other server can use this store, so that whatever wrote to it before is dead."""
+        self._fleet, self._every_s, self._alone = fleet, every_s, alone
         self._round = 0
         self.healthy = True
         self._task: asyncio.Task[None] | None = None
@@ -106,6 +107,8 @@ class Upkeep:
         fleet, buried = self._fleet, 0
         servers = {record.id: record for record in await fleet.store.page("server", limit=1000)}
         living = {id for id, record in servers.items() if record.body["seen"] > time.time() - DEAD_S}
+        if self._alone:
+            living = {fleet.server}
         for kind in KINDS:
             after = ""
             while page := await fleet.store.page(kind, after=after, limit=1000):

@@ -7,8 +7,8 @@ import msgspec
 from starlette.responses import Response
 
 from .... import __version__
+from ..bodies import KeyBody, KeyView
 from ..call import Call, Operation, json, stream
-from ..wire import KeyBody, KeyView
 
 
 async def live(call: Call) -> Response:

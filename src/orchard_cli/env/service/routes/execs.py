@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from ..bodies import ExecBody, ExecView
 from ..call import Call, Operation, json, stream
 from ..execs import Execution, new_id
 from ..live import Live
 from ..problem import refused
-from ..wire import ExecBody, ExecView
 
 
 async def run(call: Call) -> Response:

@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from ....errors import SandboxError
 from ...sandbox import Sandbox
+from ..bodies import FileView, Names
 from ..call import Call, Operation, json, stream
 from ..problem import refused
 from ..transfer import PIECE, download, upload
-from ..wire import FileView, Names
 
 MOST = 64 << 30  # bytes of one file
 BINARY = "application/octet-stream"

@@ -7,13 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from ....errors import SandboxError
-from ..call import Call, Operation, json
-from ..fleet import new_id
-from ..live import Live
-from ..problem import fault_view, refused
-from ..specs import check_labels
-from ..store.store import Kind
-from ..wire import (
+from ..bodies import (
     BatchAnswer,
     BatchBody,
     BatchItem,
@@ -26,6 +20,12 @@ from ..wire import (
     SandboxView,
     SnapshotBody,
 )
+from ..call import Call, Operation, json
+from ..fleet import new_id
+from ..live import Live
+from ..problem import fault_view, refused
+from ..specs import check_labels
+from ..store.store import Kind
 
 MOST = 1000  # of one batch
 PROOF = "x-orchard-host-proof"

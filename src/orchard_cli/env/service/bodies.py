@@ -8,6 +8,7 @@ import msgspec
 from ...errors import Attributable, Effect, Retry
 from ..sandbox import ExecResult, Reason
 
+Network = Literal["none", "allowlist", "open", "host"]
 State = Literal["creating", "ready", "failed", "closing"]
 
 
@@ -22,6 +23,23 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class BindBody(Body, frozen=True):
     source: str  # sha256:<hash of an uploaded tree>, or host:<absolute path> with proof of being on that host
     target: str
+
+
+class ModelBody(Body, frozen=True):
+    """A model that the sandbox may call: one that the operator offers, or any for a client on the same host."""
+
+    base_url: str
+    api_key_env: str = ""
+    auth: Literal["bearer", "x-api-key", "api-key"] = "bearer"
+    calls: tuple[str, ...] = ()  # empty: the usual ones
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class NetworkBody(Body, frozen=True):
+    """Rules that hold from now on, within what the server allows."""
+
+    network: Network
+    allow: tuple[str, ...] = ()
 
 
 class LimitsBody(Body, frozen=True):
@@ -52,7 +70,9 @@ class SandboxBody(Body, frozen=True):
     binds: tuple[BindBody, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
     limits: LimitsBody | None = None  # None: the server's
-    network: Literal["none", "open"] = "none"
+    network: Network = "none"
+    allow: tuple[str, ...] = ()
+    model: ModelBody | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     lifetime: Lifetime = Lifetime()
     from_snapshot: str = ""  # then only id, labels and lifetime may be given besides
@@ -131,6 +151,13 @@ class SandboxView(Answer, frozen=True):
 class Page(Answer, frozen=True):
     items: tuple[SandboxView, ...]
     next: str = ""  # `after` of the next page; empty: that was all
+
+
+class NetworkView(Answer, frozen=True):
+    network: str
+    allow: tuple[str, ...]
+    changeable: bool  # there is a proxy that obeys other rules
+    ended: int = 0  # connections that the change ended
 
 
 class BatchItem(Answer, frozen=True):

@@ -1,0 +1,44 @@
+"""What a sandbox may reach: looked up, and changed while it runs."""
+
+from dataclasses import replace
+
+from starlette.responses import Response
+
+from ...network.ways import Ways
+from ..bodies import NetworkBody, NetworkView
+from ..call import Call, Operation, json
+from ..live import Live
+from ..problem import refused
+
+
+def _ways(live: Live) -> Ways | None:
+    """The back end's, where it has rules that can change."""
+    box, _ = live.open_box()
+    ways = getattr(box, "ways", None)
+    return ways if isinstance(ways, Ways) else None
+
+
+async def look(call: Call) -> Response:
+    live = await call.service.fleet.locate(call.path("id"), call.who)
+    ways = _ways(live)
+    changeable = ways is not None and ways.egress is not None
+    return json(NetworkView(network=live.spec.network, allow=live.spec.allow, changeable=changeable))
+
+
+async def change(call: Call) -> Response:
+    body, _ = await call.read(NetworkBody)
+    live = await call.service.fleet.locate(call.path("id"), call.who)
+    ways = _ways(live)
+    if ways is None:
+        raise refused("this back end cannot change the network of a sandbox", "client.unsupported")
+    ended = await call.service.fleet.chore(lambda: ways.change(body.network, body.allow))
+    live.spec = replace(live.spec, network=body.network, allow=body.allow)
+    call.service.bus.say("network", live.id, live.tenant, network=body.network)
+    return json(NetworkView(network=body.network, allow=body.allow, changeable=True, ended=ended))
+
+
+PATH = "/v1/sandboxes/{id}/network"
+OPERATIONS = (
+    Operation("GET", PATH, "read", look, "What it may reach", None, NetworkView),
+    Operation("PUT", PATH, "create", change, "Other rules from now on", NetworkBody, NetworkView),
+)

@@ -1,0 +1,95 @@
+"""`orchard env …`: what it prints, its exit codes, and two lines for whatever goes wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Rest
+
+
+def orchard(
+    rest: Rest, *words: str, key: str | None = None, url: str = "", stdin: str = ""
+) -> "subprocess.CompletedProcess[str]":
+    environment = {
+        **os.environ,
+        "ORCHARD_ENV_URL": url or rest.url,
+        "ORCHARD_ENV_API_KEY": rest.key if key is None else key,
+    }
+    argv = [sys.executable, "-m", "orchard_cli", "env", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, input=stdin, timeout=120)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_command_in_a_new_sandbox(rest: Rest) -> None:
+    done = orchard(rest, "exec", "new", "echo out; echo err >&2; exit 3")
+    assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 3)
+    assert rest("GET", "/v1/sandboxes").json["items"] == []
+
+
+def test_list_copy_and_run(rest: Rest, tmp_path: Path) -> None:
+    id = rest.make(labels={"for": "cli"})
+    (tmp_path / "in").write_bytes(b"\xff\x00")
+    assert orchard(rest, "cp", str(tmp_path / "in"), f"{id}:there").returncode == 0
+    assert orchard(rest, "cp", f"{id}:there", str(tmp_path / "back")).returncode == 0
+    assert (tmp_path / "back").read_bytes() == b"\xff\x00"
+    listed = json.loads(orchard(rest, "ps", "--json").stdout)
+    assert [(item["id"], item["labels"]) for item in listed] == [(id, {"for": "cli"})]
+    assert orchard(rest, "exec", id, "--", "ls", "-A").stdout == "there\n"
+
+
+def test_a_shell_keeps_its_folder(rest: Rest) -> None:
+    done = orchard(rest, "shell", stdin="mkdir d\ncd d\npwd\n")
+    assert "/workspace/d\n" in done.stdout
+    assert rest("GET", "/v1/sandboxes").json["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "how", "said"),
+    [
+        (("ps",), {"key": "wrong"}, "not known here"),
+        (("ps",), {"key": ""}, "API key is needed"),
+        (("ps",), {"url": "nonsense"}, "not the address"),
+        (("ps",), {"url": "http://127.0.0.1:1"}, "cannot be reached"),
+        (("exec", "sb-none", "true"), {}, "there is no sandbox"),
+        (("cp", "a", "b"), {}, "SANDBOX:PATH"),
+        (("cp", "none-such", "sb-none:x"), {}, "no sandbox"),
+        (("serve", "--host", "0.0.0.0", "--no-auth"), {}, "not loopback"),
+        (("serve", "--image", "x"), {}, "NAME=PATH"),
+        (("serve", "--isolation", "magic"), {}, "not known"),
+    ],
+)
+def test_what_goes_wrong_is_told_in_two_lines(
+    rest: Rest, words: tuple[str, ...], how: dict[str, str], said: str
+) -> None:
+    done = orchard(rest, *words, **how)  # type: ignore[arg-type]
+    assert done.returncode in (1, 2)
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+
+
+def test_the_doctor_says_what_is_proven(rest: Rest) -> None:
+    done = orchard(rest, "doctor", "--json")
+    findings = {item["what"]: item for item in json.loads(done.stdout)}
+    assert findings["bwrap (env.isolation=bwrap)"]["state"] == "proven"
+    assert done.returncode == 0
+    assert all(item["hint"] for item in findings.values() if item["state"] in ("missing", "failed"))
+
+
+def test_a_domain_runs_unchanged_against_a_server(rest: Rest, tmp_path: Path) -> None:
+    words = ["swe", "distill", "env=remote", f"env.url={rest.url}", "run=r", f"out={tmp_path}", "--json"]
+    more = ["tasks.train=2", "distill.limit=2", "teacher.error_rate=0"]
+    environment = {**os.environ, "ORCHARD_ENV_API_KEY": rest.key}
+    argv = [sys.executable, "-m", "orchard_cli", *words, *more]
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=200)
+    assert done.returncode == 0, done.stderr
+    show = [sys.executable, "-m", "orchard_cli", "traj", "stats", str(tmp_path / "swe" / "r"), "--json"]
+    stats = json.loads(subprocess.run(show, capture_output=True, text=True, check=True).stdout)
+    assert stats[0]["outcomes"] == {"solved": 2}
+    assert stats[0]["faults"] == {}
+    assert rest("GET", "/v1/sandboxes").json["items"] == []
