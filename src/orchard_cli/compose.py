@@ -35,9 +35,31 @@ def compose(domain: str, words: Sequence[str]) -> Composed:
     """Compose `domain` with overrides such as `teacher=openai` or `rl.group.max=16`. Raises `ConfigError`."""
     folder = domains.find()[domain]
     root = root_class(domain)
-    given = _check(words, folder, root)
+    names, rest = _harnesses(domain, words)
+    plans = [[*rest, f"harness={name}"] for name in names] or [rest]
+    given = [_check(plan, folder, root) for plan in plans][0]
     with translate():
-        return Composed(domain, _hydra(domain, folder, root, words), given)
+        made = [_hydra(domain, folder, root, plan) for plan in plans]
+    if len(names) > 1:
+        made[0].harnesses = {name: config.harness for name, config in zip(names, made, strict=True)}
+    return Composed(domain, made[0], given)
+
+
+def _harnesses(domain: str, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names in `harness=[a,b]` or `harness=all`, and the other words; no names where the user gave no such list."""
+    found = [w for w in words if w.startswith("harness=[") or w == "harness=all"]
+    if not found:
+        return [], list(words)
+    if len(found) > 1 or any(w.startswith("harness=") for w in words if w not in found):
+        raise ConfigError("`harness` is given twice", hint="give it once: harness=[a,b]")
+    names = [n.strip() for n in found[0].removeprefix("harness=").strip("[]").split(",")]
+    if names == ["all"]:
+        names = list(getattr(domains.load(domain), "HARNESSES", ()))
+        if not names:
+            raise ConfigError(f"`{domain}` does not say which harnesses are all", hint="name them: harness=[a,b]")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"`{found[0]}` names a harness twice", hint="give each once")
+    return names, [w for w in words if w not in found]
 
 
 def root_class(domain: str) -> type[schema.Config]:
@@ -47,8 +69,10 @@ def root_class(domain: str) -> type[schema.Config]:
 
 
 def leaves(cls: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, dataclass field) of every setting below `cls`."""
+    """(dotted key, dataclass field) of every setting below `cls` that a user may give."""
     for item in fields(cls):
+        if item.metadata.get("derived"):
+            continue
         kind = item.type if isinstance(item.type, type) else type(_default(item))
         if is_dataclass(kind):
             yield from leaves(kind, f"{prefix}{item.name}.")

@@ -330,6 +330,8 @@ class Config:
     teacher: Teacher = field(default_factory=Teacher)
     env: Env = field(default_factory=Env)
     harness: Harness = field(default_factory=Harness)
+    harnesses: dict[str, Harness] = field(default_factory=dict, metadata={"derived": True})
+    """All harnesses of a run that has several, by name; `harness=[a,b]` or `harness=all` fills it."""
     tasks: Tasks = field(default_factory=Tasks)
     domain: Domain = field(default_factory=Domain)
     distill: Distill = field(default_factory=Distill)

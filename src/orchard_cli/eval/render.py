@@ -63,13 +63,13 @@ def _results(report: Report) -> str:
     for row in report.rows:
         found = {e.name: show(e) for e in row.estimates}
         one = row.estimates[0]
-        cells = [row.policy, heat(row.temperature), *(found.get(name, "–") for name in names)]
+        cells = [row.label, heat(row.temperature), *(found.get(name, "–") for name in names)]
         lines.append([*cells, str(one.tasks), str(one.attempts), str(one.unmeasured)])
     return _table(["policy", "sampling", *names, "tasks", "attempts", "not measured"], lines)
 
 
 def _families(report: Report) -> str:
-    head = ["family", *(f"{row.policy}, {heat(row.temperature)}" for row in report.rows)]
+    head = ["family", *(f"{row.label}, {heat(row.temperature)}" for row in report.rows)]
     return _table(head, [[name, *(family(row, name) for row in report.rows)] for name in _names(report)])
 
 
@@ -78,14 +78,14 @@ def _comparisons(report: Report) -> str:
     for c in report.comparisons:
         d = c.difference
         sides = f"{d.better} / {d.worse} / {d.equal}"
-        lines.append([f"{d.a} → {d.b}", heat(c.temperature), show_difference(d), sides, f"{d.p:.2g}"])
+        lines.append([c.label, heat(c.temperature), show_difference(d), sides, f"{d.p:.2g}"])
     return _table(["policies", "sampling", "points of pass@1", "better / worse / equal tasks", "p"], lines)
 
 
 def _outcomes(report: Report) -> str:
     names = list(dict.fromkeys(name for row in report.rows for name in row.outcomes))
     lines = [
-        [row.policy, heat(row.temperature), *(str(row.outcomes.get(n, 0)) for n in names), f"{row.steps_mean:.1f}"]
+        [row.label, heat(row.temperature), *(str(row.outcomes.get(n, 0)) for n in names), f"{row.steps_mean:.1f}"]
         for row in report.rows
     ]
     return _table(["policy", "sampling", *names, "steps"], lines)

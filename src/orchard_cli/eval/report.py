@@ -19,6 +19,7 @@ class Cell:
     temperature: float
     trajectories: Sequence[Trajectory]
     planned: int = 0
+    harness: str = ""  # its name, where there are several
 
     @property
     def missing(self) -> int:
@@ -35,11 +36,22 @@ class Row(Record, frozen=True):
     outcomes: dict[str, int]
     usage: Usage
     steps_mean: float
+    harness: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.policy} with {self.harness}" if self.harness else self.policy
 
 
 class Comparison(Record, frozen=True):
     temperature: float
     difference: Difference
+    harness: str = ""
+
+    @property
+    def label(self) -> str:
+        pair = f"{self.difference.a} → {self.difference.b}"
+        return f"{pair} with {self.harness}" if self.harness else pair
 
 
 class Report(Record, frozen=True):
@@ -62,8 +74,8 @@ def report(
     counted = [(cell, count(cell.trajectories)) for cell in cells]
     rows = tuple(_row(cell, tasks, cfg, seed) for cell, tasks in counted)
     comparisons = []
-    for temperature in dict.fromkeys(cell.temperature for cell in cells):
-        same = [(cell, tasks) for cell, tasks in counted if cell.temperature == temperature]
+    for temperature, harness in dict.fromkeys((cell.temperature, cell.harness) for cell in cells):
+        same = [(c, tasks) for c, tasks in counted if (c.temperature, c.harness) == (temperature, harness)]
         pairs = list(zip(same, same[1:], strict=False))
         if len(same) > 2:
             pairs.append((same[0], same[-1]))
@@ -77,7 +89,7 @@ def report(
                 max_lost=cfg.max_infra_rate,
                 missing=(a.missing, b.missing),
             )
-            comparisons.append(Comparison(temperature, found))
+            comparisons.append(Comparison(temperature, found, harness))
     return Report(title, rows, tuple(comparisons), dict(manifest or {}))
 
 
@@ -113,4 +125,5 @@ def _row(cell: Cell, tasks: list[Counts], cfg: schema.Eval, seed: int) -> Row:
         dict(sorted(Counter(t.outcome.value for t in made).items())),
         sum((t.usage for t in made), Usage()),
         sum(len(t.steps) for t in made) / len(made) if made else 0.0,
+        cell.harness,
     )

@@ -10,10 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from .. import domains
+from .. import domains, schema
 from .. import policy as policies
 from ..compose import Composed, compose
 from ..console import Console
+from ..domain import Domain
 from ..runs.rundir import RunDir
 from ..stages.context import Context
 from ..trajectory.blobs import FOLDER, Blobs
@@ -56,11 +57,17 @@ def make_context(composed: Composed, run: RunDir, console: Console, *, blobs: Pa
 
     blobs: where a domain that shows pictures puts them; in the run by default.
     """
-    config = composed.config
-    built = domains.load(composed.domain).Domain(config.domain, config.tasks, config.harness, config.seed)
-    if hasattr(built, "blobs"):
-        built.blobs = Blobs(blobs or run.root / FOLDER)
-    return Context(composed.domain, config, built, run.root, console)
+    config, module = composed.config, domains.load(composed.domain)
+
+    def make(harness: schema.Harness) -> Domain:
+        built: Domain = module.Domain(config.domain, config.tasks, harness, config.seed)
+        if hasattr(built, "blobs"):
+            built.blobs = Blobs(blobs or run.root / FOLDER)
+        return built
+
+    others = {name: make(harness) for name, harness in config.harnesses.items()}
+    first = next(iter(others.values()), None) or make(config.harness)
+    return Context(composed.domain, config, first, run.root, console, others)
 
 
 def _run_stage(name: str, context: Context, run: RunDir, console: Console, *, fresh: bool) -> dict[str, Any]:

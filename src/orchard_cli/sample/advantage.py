@@ -38,7 +38,7 @@ def advantages(
         raise ConfigError(f"rl.scale is `{scale}`", hint="rl.scale is std or none")
     base = pool if baseline == "all_sampled" else rewards
     mean = math.fsum(base) / len(base)
-    if baseline == "length" and sum(lengths):
+    if baseline == "length" and any(lengths):
         centre = math.fsum(r * n for r, n in zip(rewards, lengths, strict=True)) / sum(lengths)
     else:
         centre = mean

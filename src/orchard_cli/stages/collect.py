@@ -29,6 +29,7 @@ class Collection:
     tasks: list[Task]
     attempts: int
     policy: Callable[[Task, int], Policy]  # (task, slot) → who attempts it
+    domain: Callable[[int], Domain]  # slot → the domain, with the harness whose turn it is
     sampling: Sampling
     redraws: int
     max_infra_rate: float
@@ -57,9 +58,7 @@ def check_infra_rate(counts: Counter[str], limit: float, stage: str, last: Traje
         )
 
 
-def collect(
-    wanted: Collection, domain: Domain, env: Env, report: Reporter, *, concurrency: int, close: Callable[[], object]
-) -> None:
+def collect(wanted: Collection, env: Env, report: Reporter, *, concurrency: int, close: Callable[[], object]) -> None:
     """Fill `wanted.path` with the attempts that it lacks."""
     title = f"{wanted.stage} {wanted.path.stem.split('.')[0]}" if wanted.stage == "eval" else wanted.stage
     with Store(wanted.path) as store, report.track(title, wanted.attempts * len(wanted.tasks)) as tracker:
@@ -71,7 +70,7 @@ def collect(
         tracker.update(done=sum(r < 0 for r in rounds.values()), counts=wanted.counts)
         work = run_jobs(
             _jobs(wanted, rounds),
-            lambda job: draw(job, domain, env, redraws=wanted.redraws),
+            lambda job: draw(job, wanted.domain(job.number % wanted.attempts), env, redraws=wanted.redraws),
             concurrency=concurrency,
             on_cancel=close,
         )

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,15 +13,16 @@ from ..env.sandbox import Env
 from ..errors import RunError
 from ..policy.policy import Policy
 from ..task import Split, Task
+from ..trajectory import Trajectory
 from ..trajectory.blobs import FOLDER, Blobs
 
 # Which sections of the configuration a stage reads; the rest of the command line is noted, not used.
 READS: dict[str, tuple[str, ...]] = {
-    "distill": ("seed", "tasks", "domain", "teacher", "env", "harness", "distill"),
-    "credit": ("seed", "tasks", "domain", "teacher", "env", "harness", "credit"),
+    "distill": ("seed", "tasks", "domain", "teacher", "env", "harness", "harnesses", "distill"),
+    "credit": ("seed", "tasks", "domain", "teacher", "env", "harness", "harnesses", "credit"),
     "sft": ("seed", "model", "harness", "sft"),
-    "rl": ("seed", "model", "tasks", "domain", "env", "harness", "distill", "rl"),
-    "eval": ("seed", "model", "tasks", "domain", "teacher", "env", "harness", "eval"),
+    "rl": ("seed", "model", "tasks", "domain", "env", "harness", "harnesses", "distill", "rl"),
+    "eval": ("seed", "model", "tasks", "domain", "teacher", "env", "harness", "harnesses", "eval"),
     "tasks": ("seed", "tasks", "domain"),
     "check": ("seed", "tasks", "domain", "env", "harness"),
 }
@@ -62,9 +63,24 @@ class Context:
     domain: Domain
     root: Path
     report: Reporter
+    others: Mapping[str, Domain] = field(default_factory=dict)  # by harness, where the run has several; else empty
 
     def folder(self, stage: str) -> Path:
         return self.root / stage
+
+    def by_harness(self) -> dict[str, Domain]:
+        """Name of the harness → the domain with it; one entry, without a name, where the run has one harness."""
+        return dict(self.others) or {"": self.domain}
+
+    def turn(self, number: int) -> Domain:
+        """The domain whose harness has its turn: attempts and groups are dealt to the harnesses in order."""
+        built = list(self.by_harness().values())
+        return built[number % len(built)]
+
+    def of(self, trajectory: Trajectory, task: Task) -> Domain:
+        """The domain with the harness that made the trajectory; the first one if none did."""
+        built = self.by_harness().values()
+        return next((d for d in built if d.harness(task).name == trajectory.harness), self.domain)
 
     def open_env(self) -> Env:
         from ..env import open_env

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..credit.branch import measure
 from ..credit.record import Credit, Finding, credit, dump, load
 from ..credit.teacher import judge
+from ..domain import Domain
 from ..env.sandbox import Env
 from ..errors import ConfigError
 from ..outcome import Outcome
@@ -46,7 +47,7 @@ def _credit_all(
 ) -> None:
     config = context.config.credit
     if config.kind == "branch":
-        _refuse_unforkable(context, [tasks[t.task_id] for t in todo])
+        _refuse_unforkable(context, [(t, tasks[t.task_id]) for t in todo])
     with closing(context.open_env()) as env, context.report.track("credit", len(todo)) as tracker:
         estimate = _estimator(context, tasks, env)
         for trajectory, finding in run_jobs(todo, estimate, concurrency=context.concurrency, on_cancel=env.close):
@@ -63,9 +64,9 @@ def _credit_all(
                 dump(found.values(), path)
 
 
-def _refuse_unforkable(context: Context, tasks: list[Task]) -> None:
+def _refuse_unforkable(context: Context, todo: list[tuple[Trajectory, Task]]) -> None:
     """A fork copies files, no processes: where those hold the state, a finish from it would measure another world."""
-    for harness in {h.name: h for h in map(context.domain.harness, tasks)}.values():
+    for harness in {h.name: h for h in (context.of(t, task).harness(task) for t, task in todo)}.values():
         if not harness.forkable:
             raise ConfigError(
                 f"credit=branch cannot go back to a step of an attempt with harness.kind={harness.name}",
@@ -87,18 +88,19 @@ def _estimator(context: Context, tasks: dict[str, Task], env: Env) -> Callable[[
         return lambda t: judge(t, tasks[t.task_id], model, sampling)
     teacher = None if scripted else context.open_teacher()
 
-    def finisher(task: Task) -> Callable[[int], Policy]:
+    def finisher(domain: Domain, task: Task) -> Callable[[int], Policy]:
         rate = config.teacher.error_rate
-        return lambda seed: teacher or context.domain.script(task, seed=seed, error_rate=rate)
+        return lambda seed: teacher or domain.script(task, seed=seed, error_rate=rate)
 
     def branch(t: Trajectory) -> Finding:
         task = tasks[t.task_id]
+        domain = context.of(t, task)
         return measure(
             t,
             task,
-            context.domain,
+            domain,
             env,
-            finisher(task),
+            finisher(domain, task),
             sampling,
             samples=config.credit.samples,
             anchors=config.credit.anchors,

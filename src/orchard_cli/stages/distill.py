@@ -20,7 +20,7 @@ def run(context: Context) -> Summary:
         if teacher:
             return teacher
         seed = derive_seed(config.seed, "teacher", task.id, slot)
-        return context.domain.script(task, seed=seed, error_rate=config.teacher.error_rate)
+        return context.turn(slot).script(task, seed=seed, error_rate=config.teacher.error_rate)
 
     wanted = Collection(
         stage="distill",
@@ -28,12 +28,13 @@ def run(context: Context) -> Summary:
         tasks=context.distill_tasks(),
         attempts=config.distill.attempts,
         policy=policy,
+        domain=context.turn,
         sampling=teacher_sampling(context),
         redraws=config.distill.infra_retries,
         max_infra_rate=config.distill.max_infra_rate,
     )
     with closing(context.open_env()) as env:
-        collect(wanted, context.domain, env, context.report, concurrency=context.concurrency, close=env.close)
+        collect(wanted, env, context.report, concurrency=context.concurrency, close=env.close)
     return _summary(wanted)
 
 

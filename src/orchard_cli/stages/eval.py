@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Callable
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 
 from .. import __version__
 from .. import policy as policies
+from ..domain import Domain
 from ..errors import RunError
 from ..eval.render import heat, html, markdown, show, show_difference
 from ..eval.report import Cell, Report, report
@@ -34,17 +36,17 @@ def run(context: Context) -> Summary:
             # the policy lives only while its cells are filled: one model in memory at a time
             policy = _open(context, name, place)
             try:
-                for temperature in config.eval.temperatures:
-                    cell = _collection(context, tasks, name, policy, temperature)
 
-                    def close(policy: Policy | None = policy) -> None:
-                        env.close()
-                        if policy:
-                            policy.close()
+                def close(policy: Policy | None = policy) -> None:
+                    env.close()
+                    if policy:
+                        policy.close()
 
-                    collect(cell, context.domain, env, context.report, concurrency=context.concurrency, close=close)
+                for temperature, harness in product(config.eval.temperatures, context.by_harness()):
+                    cell = _collection(context, tasks, name, policy, temperature, harness)
+                    collect(cell, env, context.report, concurrency=context.concurrency, close=close)
                     made = list(read(cell.path))
-                    cells.append(Cell(name, temperature, made, cell.attempts * len(tasks)))
+                    cells.append(Cell(name, temperature, made, cell.attempts * len(tasks), harness))
             finally:
                 if policy:
                     policy.close()
@@ -87,16 +89,18 @@ def _open(context: Context, name: str, place: Path | None) -> Policy | None:
 
 
 def _collection(
-    context: Context, tasks: list[Task], name: str, policy: Policy | None, temperature: float
+    context: Context, tasks: list[Task], name: str, policy: Policy | None, temperature: float, harness: str
 ) -> Collection:
-    config = context.config
+    config, domain = context.config, context.by_harness()[harness]
+    file = "-".join(filter(None, (name, harness, f"t{temperature:g}")))
     attempts = 1 if temperature == 0 else config.eval.attempts
     return Collection(
         stage="eval",
-        path=context.folder("eval") / "trajectories" / f"{name}-t{temperature:g}.jsonl.zst",
+        path=context.folder("eval") / "trajectories" / f"{file}.jsonl.zst",
         tasks=tasks,
         attempts=attempts,
-        policy=_asked(context, policy),
+        policy=_asked(context, domain, policy),
+        domain=lambda _: domain,
         sampling=Sampling(
             temperature=temperature,
             max_tokens=config.harness.max_tokens,
@@ -108,12 +112,12 @@ def _collection(
     )
 
 
-def _asked(context: Context, policy: Policy | None) -> Callable[[Task, int], Policy]:
+def _asked(context: Context, domain: Domain, policy: Policy | None) -> Callable[[Task, int], Policy]:
     def ask(task: Task, slot: int) -> Policy:
         if policy:
             return policy
         seed = derive_seed(context.config.seed, "eval", task.id, slot)
-        return context.domain.script(task, seed=seed, error_rate=context.config.teacher.error_rate)
+        return domain.script(task, seed=seed, error_rate=context.config.teacher.error_rate)
 
     return ask
 
@@ -153,18 +157,18 @@ def _summary(made: Report, folder: Path) -> Summary:
     for row in made.rows:
         cells = {e.name: show(e) for e in row.estimates}
         rows.append(
-            [row.policy, heat(row.temperature), *(cells.get(n, "–") for n in names), str(row.estimates[0].tasks)]
+            [row.label, heat(row.temperature), *(cells.get(n, "–") for n in names), str(row.estimates[0].tasks)]
         )
     compared = [
         [
-            f"{c.difference.a} → {c.difference.b}",
+            c.label,
             heat(c.temperature),
             show_difference(c.difference),
             f"{c.difference.p:.2g}",
         ]
         for c in made.comparisons
     ]
-    head = [f"{r.policy} {heat(r.temperature)} {show(r.estimates[0])}" for r in made.rows]
+    head = [f"{r.label} {heat(r.temperature)} {show(r.estimates[0])}" for r in made.rows]
     tables = [
         _family_table(made),
         {"title": f"{made.title}, held-out tasks", "columns": ["policy", "sampling", *names, "tasks"], "rows": rows},
@@ -172,6 +176,8 @@ def _summary(made: Report, folder: Path) -> Summary:
     if compared:
         columns = ["policies", "sampling", "points of pass@1", "p"]
         tables.append({"title": "paired comparisons", "columns": columns, "rows": compared})
+    if any(row.harness for row in made.rows):
+        tables.append(_sensitivity(made))
     return {
         "line": "pass@1: " + " · ".join(head),
         "tables": tables,
@@ -181,6 +187,20 @@ def _summary(made: Report, folder: Path) -> Summary:
 
 def _family_table(made: Report) -> dict[str, object]:
     families = sorted({name for row in made.rows for name in row.families})
-    columns = ["family", *(f"{r.policy}, {heat(r.temperature)}" for r in made.rows)]
+    columns = ["family", *(f"{r.label}, {heat(r.temperature)}" for r in made.rows)]
     rows = [[f, *(show(r.families[f]) if f in r.families else "–" for r in made.rows)] for f in families]
     return {"title": "pass@1 by family", "columns": columns, "rows": rows}
+
+
+def _sensitivity(made: Report) -> dict[str, object]:
+    """pass@1 by harness and policy, and how far it moves when nothing but the harness changes."""
+    columns = list(dict.fromkeys((r.policy, r.temperature) for r in made.rows))
+    found = {(r.harness, r.policy, r.temperature): r.estimates[0] for r in made.rows}
+    names = list(dict.fromkeys(r.harness for r in made.rows))
+    rows = [[name, *(show(found[name, *column]) for column in columns)] for name in names]
+    spreads = []
+    for column in columns:
+        values = [v for name in names if (v := found[name, *column].value) is not None]
+        spreads.append(f"{100 * (max(values) - min(values)):.1f} points" if len(values) == len(names) else "–")
+    head = ["harness", *(f"{policy}, {heat(t)}" for policy, t in columns)]
+    return {"title": "pass@1 by harness", "columns": head, "rows": [*rows, ["largest − smallest", *spreads]]}

@@ -18,14 +18,15 @@ import msgspec
 from ..data.account import Account
 from ..data.build import rl_group
 from ..data.example import Example
+from ..domain import Domain
 from ..policy.policy import Sampling
-from ..rollout import attempt
+from ..rollout import Job, attempt, derive_seed
 from ..sample.advantage import advantages
 from ..sample.telemetry import telemetry
 from ..task import Task
 from ..trajectory.store import Store
 from .context import Context, Summary
-from .groups import Gathered, Gathering, gather
+from .groups import NUMBERS, Gathered, Gathering, gather
 from .sft import suited
 
 
@@ -58,7 +59,7 @@ def run(context: Context) -> Summary:
             gathering = Gathering(config.rl, tasks, policy, sampling(context), step)
             found = gather(
                 gathering,
-                lambda job: attempt(job, context.domain, env),
+                lambda job: attempt(job, _dealt(context, job), env),
                 tracker,
                 concurrency=context.concurrency,
                 close=stack.close,
@@ -88,6 +89,11 @@ def run(context: Context) -> Summary:
     save(model, tokenizer, folder / "checkpoint")
     (folder / "steps.jsonl").write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in records))
     return _summary(context, records)
+
+
+def _dealt(context: Context, job: Job) -> Domain:
+    """A group compares like with like: one harness for all attempts at a task in a step."""
+    return context.turn(derive_seed(context.config.seed, "harness", job.task.id, job.number // NUMBERS))
 
 
 def sampling(context: Context) -> Sampling:
