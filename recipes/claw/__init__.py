@@ -15,6 +15,7 @@ from orchard_cli.policy.policy import Policy
 from orchard_cli.task import Split, Task
 
 from .assistant import Assistant
+from .loaders.calls import Calls
 from .loaders.workspace import Workspace
 from .tasks.sets import TaskSet
 
@@ -33,6 +34,7 @@ class Domain:
     def __init__(self, config: Config, tasks: schema.Tasks, harness: schema.Harness, seed: int):
         self._tasks = TaskSet(tasks, seed)
         self._assistant = Assistant(harness, config.grader_timeout_s)
+        self._calls = Calls(harness)
         self._workspace = Workspace(harness, config.grader_timeout_s)
 
     @property
@@ -67,5 +69,7 @@ class Domain:
     def wrong(self, task: Task) -> Sequence[Policy]:
         return self._of(task).wrong(task)
 
-    def _of(self, task: Task) -> Assistant | Workspace:
-        return self._assistant if "world" in task.data else self._workspace
+    def _of(self, task: Task) -> Assistant | Workspace | Calls:
+        if "world" in task.data:
+            return self._assistant
+        return self._calls if "tools" in task.data else self._workspace

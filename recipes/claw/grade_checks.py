@@ -41,7 +41,7 @@ def check_holds(check: Check, evidence: Evidence) -> bool:
     if kind == "no_row":
         return not any(row_fits(row, where) for row in evidence.rows(check["no_row"]))
     if kind == "answer":
-        return 0 < len(evidence.answer) <= MOST_ANSWER and fits(evidence.answer, check["answer"])
+        return 0 < len(evidence.answer) <= check.get("most", MOST_ANSWER) and fits(evidence.answer, check["answer"])
     if kind == "called":
         return any(row_fits(event.args, where) for event in evidence.calls(check["called"]))
     if kind == "not_called":

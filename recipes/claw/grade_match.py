@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-OPERATORS = ("is", "contains", "any", "not", "min", "max", "empty", "in")
+OPERATORS = ("is", "contains", "any", "not", "min", "max", "empty", "in", "longer")
 CENT = 0.005
 
 
@@ -81,6 +81,8 @@ def _operator(name: str, found: Any, value: Any) -> bool:
         return not any(occurs(word, text) for word in words)
     if name == "empty":
         return (found in (None, "", [], 0)) == (normal(value) in ("yes", "true"))
+    if name == "longer":
+        return len(str(text)) >= int(value)
     number = _number(found)
     if number is None:
         return False

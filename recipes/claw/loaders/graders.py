@@ -123,7 +123,8 @@ def _function(task: Task, transcript: list[dict[str, Any]], sandbox: Sandbox, li
     _ended(task, result, (0,))
     scores = _scores(task, _read(sandbox, report, task))
     mean = sum(scores.values()) / len(scores)
-    return Grade(round(mean, 6), mean >= PASS, {"scores": scores, "skipped": task.hidden.get("skipped", [])})
+    passed = mean >= task.hidden.get("pass_at", PASS) - 1e-9
+    return Grade(round(mean, 6), passed, {"scores": scores, "skipped": task.hidden.get("skipped", [])})
 
 
 def _scores(task: Task, report: bytes) -> Mapping[str, float]:

@@ -56,8 +56,8 @@ class Workspace:
 
     def prepare(self, task: Task, sandbox: Sandbox) -> None:
         """Run the task's set-up, then add its data files, as the benchmark's own runner does."""
-        for path, text in task.data.get("files", {}).items():
-            sandbox.write(path, text.encode())
+        for path, file in task.data.get("copies", {}).items():
+            sandbox.write(path, file["text"].encode() if "text" in file else Path(file["path"]).read_bytes())
         if "environment" not in task.data:
             return
         made = (

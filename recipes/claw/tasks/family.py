@@ -65,7 +65,7 @@ def make(family: Family, *, seed: int, split: Split) -> Task:
     values = draw(page.get("draw", {}), rng)
     say = page["say"] if isinstance(page["say"], list) else [page["say"]]
     prompt = str(fill(rng.choice(say), values, "say")).strip()
-    world = _world(noisy(fill(page.get("world", {}), values, "world"), page.get("noise", {}), values, rng))
+    world = checked_world(noisy(fill(page.get("world", {}), values, "world"), page.get("noise", {}), values, rng))
     hidden = _hidden(page, values)
     return Task(
         f"{family.name}-{seed}",
@@ -78,7 +78,8 @@ def make(family: Family, *, seed: int, split: Split) -> Task:
     )
 
 
-def _world(data: dict[str, Any]) -> dict[str, Any]:
+def checked_world(data: dict[str, Any]) -> dict[str, Any]:
+    """With every default filled in. Raises `FieldError`."""
     try:
         return spec.checked(data, where="")
     except DataError as error:

@@ -100,6 +100,17 @@ def documents(file: Path) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
         raise DataError(f"{file}: {error.strerror or error}", hint="can this file be read?") from error
 
 
+def parse(text: str) -> dict[str, Any]:
+    """One page that stands in another file. Raises `FieldError`."""
+    try:
+        found = yaml.load(text, _Loader)  # noqa: S506 - safe
+    except (yaml.YAMLError, RecursionError) as error:
+        raise FieldError("", _said(error)) from error
+    if not isinstance(found, dict):
+        raise FieldError("", "is not a list of `field: value` lines")
+    return found
+
+
 def _said(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     what = getattr(error, "problem", None) or str(error).split("\n")[0]

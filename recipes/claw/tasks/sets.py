@@ -24,6 +24,10 @@ from .reading import Problem
 GENERATED = ("everyday", "all", "file")
 READERS = {  # task set → module of loaders/
     "claw_bench": "claw_bench",
+    "claw_eval": "claw_eval",
+    "qwenclaw": "markdown",
+    "workplace": "workplace",
+    "tau": "tau",
 }
 KINDS = (*GENERATED, *READERS)
 SEEDS, FAMILIES = "held-out seeds", "held-out families"  # first part of an eval task's family
