@@ -103,6 +103,11 @@ class Seats:
         if seat.broken or not seat.own or seat.used >= self._reuse:
             seat.close()
             return
+        try:
+            seat.ask("rest", EXIT_S)
+        except BrowserFault:
+            seat.close()
+            return
         with self._lock:
             self._idle[site.name].append(seat)
 

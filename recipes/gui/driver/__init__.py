@@ -7,5 +7,5 @@ line (a page that finds the port does not know it), then sends requests, one JSO
 
     {"op": "reset", "args": {…}}  →  {"value": {…}}  or  {"fault": {"code": …, "who": "site" | "infra", "message": …}}
 
-Operations: `reset act observe state health exit`. One request at a time.
+Operations: `reset act observe state rest health exit`. One request at a time.
 """

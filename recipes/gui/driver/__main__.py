@@ -13,7 +13,7 @@ from .faults import Trouble
 from .session import Session
 
 LINE = 64 * 2**20  # bytes of one request
-OPS = ("reset", "act", "observe", "state", "health", "exit")
+OPS = ("reset", "act", "observe", "state", "rest", "health", "exit")
 
 
 async def answer(session: Session, line: bytes) -> dict[str, Any]:

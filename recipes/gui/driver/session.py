@@ -45,7 +45,9 @@ class Session:
         self._deeds: Deeds | None = None
         self._probe = ""
         self._status: Any = None
+        self._kind: tuple[Any, int] | None = None  # viewport and clock of the attempt
         self._after: dict[str, Any] | None = None
+        self._spare: tuple[Any, asyncio.Task[Any]] | None = None  # a profile made ahead, and for what
 
     async def start(self, own_port: int) -> None:
         from playwright.async_api import async_playwright
@@ -65,7 +67,7 @@ class Session:
         self,
         url: str,
         *,
-        viewport: tuple[int, int] = (1280, 720),
+        viewport: tuple[int, int],
         clock_ms: int = 0,
         begin: str = "",
         probe: str = "",
@@ -78,17 +80,15 @@ class Session:
 
         `command` serves the site at `port` for as long as we live; `before` makes it ready, `after` reads its end.
         """
-        await self._drop()
-        if not self._browser.is_connected():
-            raise Trouble("infra", "browser_gone", "Chromium is not running any more")
+        await self._alive()
         if command:
             await self._site.start(command, port)
         if before:
             await asyncio.to_thread(fetch, before)
         self._probe, self._status, self._after = probe, None, after
-        self._tabs = await self._fresh(viewport, clock_ms)
+        self._tabs = await self._fresh((viewport[0], viewport[1]), clock_ms)
+        self._context = self._tabs.context
         self._deeds = Deeds(self._tabs, viewport, self.own_port)
-        await self._tabs.open()
         await self._goto_start(url)
         begun = await self._tabs.current.main_world(begin, LOAD_S) if begin else None
         if begin and begun is None:
@@ -97,9 +97,31 @@ class Session:
         await self._look_at_status()
         return {"begun": begun, "status": self._status}
 
+    async def rest(self) -> dict[str, Any]:
+        """The attempt is over. While nobody asks, a profile like the last one is made ready for the next."""
+        if self._kind is not None and self._spare is None:
+            self._spare = (self._kind, asyncio.ensure_future(self._turn_over(*self._kind)))
+        return {}
+
+    async def _turn_over(self, viewport: tuple[int, int], clock_ms: int) -> Tabs:
+        await self._drop()
+        return await self._make(viewport, clock_ms)
+
     async def _fresh(self, viewport: tuple[int, int], clock_ms: int) -> Tabs:
-        """A profile of its own: no cookies, no storage, no cache."""
-        self._context = await self._browser.new_context(
+        """A profile of its own with an empty tab: no cookies, no storage, no cache."""
+        spare, self._spare = self._spare, None
+        self._kind = (viewport, clock_ms)
+        if spare is not None:
+            with contextlib.suppress(Exception):
+                made: Tabs = await spare[1]
+                if spare[0] == self._kind:
+                    return made
+                self._tabs, self._context = made, made.context
+        await self._drop()
+        return await self._make(viewport, clock_ms)
+
+    async def _make(self, viewport: tuple[int, int], clock_ms: int) -> Tabs:
+        context = await self._browser.new_context(
             viewport={"width": viewport[0], "height": viewport[1]},
             device_scale_factor=1,
             accept_downloads=False,
@@ -108,8 +130,10 @@ class Session:
             timezone_id="UTC",
         )
         if clock_ms:
-            await self._context.add_init_script(CLOCK % clock_ms)
-        return Tabs(self._context)
+            await context.add_init_script(CLOCK % clock_ms)
+        tabs = Tabs(context)
+        await tabs.open()
+        return tabs
 
     async def _goto_start(self, url: str) -> None:
         assert self._tabs
@@ -183,11 +207,12 @@ class Session:
         return {"url": tabs.current.url, "tabs": [tab.url for tab in tabs.all], "status": self._status, "site": site}
 
     async def health(self) -> dict[str, Any]:
-        await self._alive()
-        return {"contexts": len(self._browser.contexts)}
+        return {"connected": self._browser.is_connected()}
 
     async def exit(self) -> dict[str, Any]:
         self.over = True
+        if self._spare is not None:
+            self._spare[1].cancel()
         await self._drop()
         self._site.stop()
         for closing in (self._browser.close, self._playwright.stop):
