@@ -51,11 +51,12 @@ class Channel:
 
         Raises `SandboxError`: what the agent says is wrong, or that it is lost or silent.
         """
-        tries = 3 if again else 1
+        tries, effect = 3 if again else 1, cast(Effect, "none")
         while True:
             tries -= 1
             try:
-                with self._wire(method, path, query, headers, wait_s, length=len(body)) as (wire, send):
+                with self._wire(method, path, query, headers, wait_s, length=len(body), effect=effect) as (wire, send):
+                    effect = "unknown"
                     send(body)
                     status, told = wire.head()
                     return _checked(Answer(status, told, b"".join(wire.pieces(told))))
@@ -123,9 +124,10 @@ class Channel:
         *,
         length: int = 0,
         keep: bool = True,
+        effect: Effect = "none",
     ) -> Iterator[tuple[Wire, Callable[[bytes], None]]]:
         """A connection on which the head is sent together with the first piece; kept if all went well."""
-        wire = self._take(wait_s)
+        wire = self._take(wait_s, effect)
         more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
         size = "" if "Transfer-Encoding" in (headers or {}) else f"Content-Length: {length}\r\n"
         target = f"{path}?{urlencode(query, quote_via=quote, errors='surrogateescape')}" if query else path
@@ -149,7 +151,7 @@ class Channel:
             raise
         self._give_back(wire) if keep else wire.close()
 
-    def _take(self, wait_s: float) -> Wire:
+    def _take(self, wait_s: float, effect: Effect) -> Wire:
         with self._lock:
             wire = self._idle.pop() if self._idle else None
         if wire is not None and not wire.stale():
@@ -158,7 +160,7 @@ class Channel:
         try:
             return Wire(self._address, wait_s)
         except OSError:
-            raise self._lost("none") from None
+            raise self._lost(effect) from None
 
     def _give_back(self, wire: Wire) -> None:
         with self._lock:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from .execution import ExecResult as ExecResult
+from .execution import Execution, Terminal
+from .execution import Reason as Reason
 from .network.endpoint import ModelEndpoint
-
-Reason = Literal["exited", "signaled", "timeout", "oom", "pid_limit", "disk_quota", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -53,29 +54,6 @@ class Spec:
     network: Literal["none", "allowlist", "open", "host"] = "none"
     allow: tuple[str, ...] = ()  # rules, see `network/rules.py`
     model: ModelEndpoint | None = None  # a loopback URL to one model, $ORCHARD_MODEL_URL; whatever `network` says
-
-
-@dataclass(frozen=True)
-class ExecResult:
-    """How one command ended. `stdout` and `stderr` keep head and tail when they exceed the cap."""
-
-    exit_code: int | None  # None unless reason is `exited`
-    reason: Reason
-    stdout: bytes
-    stderr: bytes
-    signal: int | None = None
-    wall_s: float = 0.0
-    stdout_bytes: int = 0  # seen, also what was cut
-    stderr_bytes: int = 0
-    left_running: tuple[int, ...] = ()  # pids inside the sandbox that the command left behind
-
-    @property
-    def ok(self) -> bool:
-        return self.exit_code == 0
-
-    @property
-    def truncated_bytes(self) -> int:
-        return self.stdout_bytes + self.stderr_bytes - len(self.stdout) - len(self.stderr)
 
 
 class Sandbox(Protocol):
@@ -132,6 +110,26 @@ class Sandbox(Protocol):
     def __enter__(self) -> "Sandbox": ...
 
     def __exit__(self, *exc: object) -> None: ...
+
+
+class Interactive(Protocol):
+    """A sandbox whose commands can be followed and talked to while they run."""
+
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        key: str = "",  # the same key again: the same execution, never a second one
+        timeout_s: float = 60.0,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = b"",  # None: open, see `Execution.write`
+        terminal: Terminal | None = None,
+        max_bytes: int = 1_048_576,
+        merge: bool = False,
+    ) -> Execution:
+        """Start one command and return; `exec` is this and a wait for its end."""
+        ...
 
 
 class Env(Protocol):

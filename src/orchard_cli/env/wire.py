@@ -1,5 +1,6 @@
 """One connection to an agent, and how answers are cut out of what comes over it."""
 
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,7 +17,7 @@ class Wire:
         self.last = False  # the agent closes it after this answer
         try:
             self.sock.settimeout(timeout_s)
-            self.sock.connect(address)
+            _connect(self.sock, address)
         except BaseException:
             self.sock.close()
             raise
@@ -80,3 +81,16 @@ class Wire:
 
     def close(self) -> None:
         self.sock.close()
+
+
+def _connect(sock: socket.socket, address: str) -> None:
+    """A Unix address has at most 107 bytes; a longer path is gone through its folder."""
+    if len(os.fsencode(address)) < 108:
+        sock.connect(address)
+        return
+    folder, name = os.path.split(address)
+    handle = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+    try:
+        sock.connect(f"/proc/self/fd/{handle}/{name}")
+    finally:
+        os.close(handle)

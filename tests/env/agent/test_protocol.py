@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchard_cli.env.agent.output import Ring
@@ -76,7 +76,7 @@ def attached(place: Place, running: Running, query: str = "") -> Iterator[socket
 
 
 def masked(kind: int, data: bytes, *, last: bool = True) -> bytes:
-    mask = os.urandom(4)
+    mask = b"\x12\xab\x56\xef"
     size = bytes((0x80 | len(data),)) if len(data) < 126 else b"\xff" + struct.pack(">Q", len(data))
     return bytes((0x80 * last | kind,)) + size + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(data))
 
@@ -154,6 +154,7 @@ def test_malformed_frames_close_with_a_code_and_spare_the_command(place: Place, 
     assert b"got on" in running.wait(10).stdout
 
 
+@settings(deadline=None)
 @given(messages=st.lists(st.binary(max_size=300), max_size=5), size=st.integers(1, 50))
 def test_frames_survive_any_cutting(messages: list[bytes], size: int) -> None:
     stream, frames, seen = b"".join(masked(2, data) for data in messages), Frames(), []
@@ -162,6 +163,7 @@ def test_frames_survive_any_cutting(messages: list[bytes], size: int) -> None:
     assert seen == [(2, data) for data in messages]
 
 
+@settings(deadline=None)
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_taken_or_refused(data: bytes) -> None:
     try:
@@ -170,11 +172,13 @@ def test_any_bytes_are_taken_or_refused(data: bytes) -> None:
         assert broken.args[0] in (1002, 1009)
 
 
+@settings(deadline=None)
 @given(data=st.binary(max_size=70_000))
 def test_frame_tells_its_length(data: bytes) -> None:
     assert _end(frame(2, data)) == len(frame(2, data))
 
 
+@settings(deadline=None)
 @given(
     pieces=st.lists(st.binary(min_size=1, max_size=12), max_size=40), cap=st.integers(0, 60), after=st.integers(0, 45)
 )

@@ -38,8 +38,12 @@ def test_python_of_the_system_is_there(env: LocalEnv) -> None:
         assert opened.exec("python3 -c 'import json, ssl, sqlite3; print(1)'").stdout == b"1\n"
 
 
-def test_spawner_needs_nothing_but_the_standard_library() -> None:
-    folder = Path(__file__).parents[3] / "src/orchard_cli/env/local"
-    code = f"import sys; sys.path[:0] = ['{folder}']; import spawner.main; print(*sys.modules)"
+def test_spawner_and_agent_need_nothing_but_the_standard_library() -> None:
+    folder = Path(__file__).parents[3] / "src/orchard_cli/env"
+    code = (
+        f"import sys; env = type(sys)('env'); env.__path__ = ['{folder}']; sys.modules['env'] = env;"
+        "import env.local.spawner.main; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-I", "-S", "-E", "-c", code], capture_output=True, text=True, check=True)
-    assert "orchard_cli" not in done.stdout and "spawner.box" in done.stdout
+    assert "orchard_cli" not in done.stdout
+    assert "env.local.spawner.box" in done.stdout and "env.agent.agent" in done.stdout

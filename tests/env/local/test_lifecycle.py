@@ -102,7 +102,7 @@ def test_killed_spawner_is_an_infrastructure_fault_and_is_replaced() -> None:
 
 def test_sandbox_killed_from_outside_is_an_infrastructure_fault(env: LocalEnv) -> None:
     box, faults = env.open(Spec()), []
-    monitor = children(env.spawner_pid)[-1]
+    monitor = children(env.spawner_pid)[-2]  # the last one is the agent
 
     def waits() -> None:
         try:
@@ -112,12 +112,22 @@ def test_sandbox_killed_from_outside_is_an_infrastructure_fault(env: LocalEnv) -
 
     waiting = threading.Thread(target=waits)
     waiting.start()
-    settled(lambda: len(children(env.spawner_pid)), 2)
+    settled(lambda: len(children(children(env.spawner_pid)[-1])), 1)
     os.kill(monitor, signal.SIGKILL)
     waiting.join(10)
     with pytest.raises(SandboxError) as caught:
         box.read("x")
     assert faults == [("infra.sandbox_lost", "infra")] and caught.value.fault.code == "infra.sandbox_lost"
+    box.close()
+
+
+def test_killed_agent_takes_its_sandbox_along_and_says_so(env: LocalEnv) -> None:
+    box = env.open(Spec())
+    assert box.exec("echo x >f; cat f").ok
+    os.kill(children(env.spawner_pid)[-1], signal.SIGKILL)
+    with pytest.raises(SandboxError) as caught:
+        box.exec("true")
+    assert (caught.value.fault.code, caught.value.fault.attributable) == ("infra.sandbox_lost", "infra")
     box.close()
 
 
@@ -132,7 +142,7 @@ def test_closing_ends_what_runs(env: LocalEnv) -> None:
 
     waiting = threading.Thread(target=waits)
     waiting.start()
-    settled(lambda: len(children(env.spawner_pid)), 2)
+    settled(lambda: len(children(children(env.spawner_pid)[-1])), 1)
     box.close()
     waiting.join(10)
     assert ends == ["client.closed"]

@@ -15,10 +15,9 @@ from .connection import Connection
 from .ground import Ground
 from .loop import Loop
 from .request import Request
-from .transfer import Exchange, serve
+from .transfer import Operation, serve
 
 Ended = Callable[[int, Any], None]  # gets the wait status and what was used
-Operation = Callable[[Exchange], Any]
 
 
 class Children:
@@ -77,8 +76,7 @@ class Children:
         try:
             signal.set_wakeup_fd(-1)
             self._ground.drop()
-            os.chdir(self._workdir)
-            code = 0 if serve(operation, request, sock, ahead) else 1
+            code = 0 if serve(operation, request, sock, ahead, self._workdir) else 1
         except BaseException as error:  # noqa: BLE001 - last stop before the child would run the agent's loop
             with suppress(OSError):
                 sys.stderr.write(f"{type(error).__name__}: {error}\n")

@@ -22,7 +22,6 @@ class Ground:
 
     def __init__(self) -> None:
         self._marks = itertools.count(int.from_bytes(os.urandom(7), "big"))
-        self.scratch = "/tmp"  # where files without a name are made
         self.adopts = False  # orphans become our children
         self.members = Members(os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), by_variable)
 
@@ -71,6 +70,10 @@ class Ground:
 
     def kill_everyone(self) -> None:
         """The last resort against what multiplies faster than it can be named."""
+
+    def scratch(self) -> int:
+        """A new file without a name."""
+        return os.open("/tmp", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
     def drop(self) -> None:
         """In a child of the agent: give up what the workload does not have."""

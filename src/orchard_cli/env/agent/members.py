@@ -24,13 +24,13 @@ class Members:
     """The processes that bear a mark, read from one /proc (in a sandbox its own: numbers are those seen inside)."""
 
     def __init__(self, proc: int, bears: Callable[[int, int], bool]):
-        self._proc, self._bears = proc, bears
+        self.proc, self._bears = proc, bears
 
     def pids(self, mark: int) -> tuple[int, ...]:
         return tuple(pid for pid, _ in self._marked(mark))
 
     def everyone(self) -> list[int]:
-        return sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
+        return sorted(int(name) for name in os.listdir(self.proc) if name.isdigit())
 
     def send(self, mark: int, number: int) -> int:
         """Signal each process that bears the mark, without a race on reused numbers. Returns how many."""
@@ -45,7 +45,7 @@ class Members:
         """Bytes of memory that the processes hold themselves; what they share among each other counts for each."""
         kib = 0
         for pid in self.everyone():
-            with suppress(OSError, ValueError), opened(str(pid), self._proc) as handle:
+            with suppress(OSError, ValueError), opened(str(pid), self.proc) as handle:
                 for line in text("status", handle).splitlines():
                     if line.startswith(("RssAnon:", "RssShmem:")):
                         kib += int(line.split()[1])
@@ -53,7 +53,7 @@ class Members:
 
     def _marked(self, mark: int) -> Iterator[tuple[int, int]]:
         for pid in self.everyone():
-            with suppress(OSError), opened(str(pid), self._proc) as handle:
+            with suppress(OSError), opened(str(pid), self.proc) as handle:
                 if self._bears(handle, mark):  # the dead who wait to be collected bear none
                     yield pid, handle
 

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from .launch import enter
 from .problem import Json, Problem
 from .request import Request
 
 CHUNK = 1 << 18
+KINDS = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
 SILENCE_S = 120.0  # a client that neither sends nor takes for so long is gone
 
 
@@ -35,9 +37,7 @@ class Exchange:
             raise Problem(400, "client.bad_argument", f"{name} is missing")
         return self.request.query[name]
 
-    @property
-    def path(self) -> str:
-        return self.named("path")
+    path = property(lambda self: self.named("path"))
 
     def body(self) -> Iterator[bytes]:
         """Pieces of the body, each at most `CHUNK` long. May be asked for again: goes on where it was left."""
@@ -107,11 +107,15 @@ class Exchange:
         return len(data)
 
 
-def serve(operation: Callable[[Exchange], Any], request: Request, sock: socket.socket, ahead: bytes) -> bool:
+Operation = Callable[[Exchange], Any]
+
+
+def serve(operation: Operation, request: Request, sock: socket.socket, ahead: bytes, workdir: str) -> bool:
     """Run one operation and answer. False if the connection cannot be used any more."""
     exchange = Exchange(sock, request, ahead)
     try:
         try:
+            enter(workdir)
             record = operation(exchange)
         except ConnectionError:
             return False
@@ -191,9 +195,16 @@ def write(exchange: Exchange) -> Json:
     return {"bytes": size}
 
 
-def names(exchange: Exchange) -> list[list[object]]:
-    """[name, kind, size, mode, modified] of each entry, by name; `after` and `limit` page through many."""
+def names(exchange: Exchange) -> list[Any]:
+    """[name, kind, size, mode, modified] of each entry, by name; `after` and `limit` page through many.
+
+    With `brief`, names alone, those of directories with a slash.
+    """
     query, path = exchange.request.query, os.fsencode(exchange.path)
+    if "brief" in query:
+        with os.scandir(path) as entries:
+            told_apart = [entry.name + (b"/" if entry.is_dir(follow_symlinks=False) else b"") for entry in entries]
+        return [os.fsdecode(name) for name in sorted(told_apart)]
     with os.scandir(path) as entries:
         found = sorted((os.fsdecode(entry.name) for entry in entries), key=os.fsencode)
     if "after" in query:
@@ -207,8 +218,7 @@ def names(exchange: Exchange) -> list[list[object]]:
 
 
 def told(found: os.stat_result) -> list[object]:
-    kinds = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
-    kind = kinds.get(stat.S_IFMT(found.st_mode), "other")
+    kind = KINDS.get(stat.S_IFMT(found.st_mode), "other")
     return [kind, found.st_size, stat.S_IMODE(found.st_mode), found.st_mtime]
 
 

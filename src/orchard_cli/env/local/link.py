@@ -16,7 +16,15 @@ from ...errors import Attributable, Effect, SandboxError
 from .spawner.wire import PIECE, Frames, pack
 
 Reply = tuple[dict[str, Any], bytes]
-BOOT = "import sys; sys.path[:0] = [sys.argv.pop()]; from spawner.main import main; main()"
+# A package without its __init__, which would load ours: spawner and agent need nothing but the standard library.
+BOOT = """
+import sys
+package = type(sys)("env")
+package.__path__ = [sys.argv.pop()]
+sys.modules["env"] = package
+from env.local.spawner.main import main
+main()
+"""
 
 
 class Link:
@@ -29,7 +37,7 @@ class Link:
         argv = [sys.executable, "-I", "-S", "-E", "-c", BOOT, str(theirs.fileno())]
         argv += [str(far_end.fileno()), str(os.getpid())]
         self.process = subprocess.Popen(
-            [*argv, str(Path(__file__).parent)],
+            [*argv, str(Path(__file__).parents[1])],
             pass_fds=[theirs.fileno(), far_end.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=self._complaints,

@@ -111,8 +111,9 @@ class LocalEnv:
         )
         path = {"PATH": f"{folder}:{PATH}"} if folder else {}
         env = {**BASE_ENV, **path, **reply["env"], **spec.env}
+        door = str(self.base / f"{reply['box']}.sock"), reply["token"]
         sandbox = LocalSandbox(
-            link, reply["box"], reply["workdir"], env, fork=lambda box: self._open(spec, link, source=box)
+            link, reply["box"], reply["workdir"], door, env, fork=lambda box: self._open(spec, link, source=box)
         )
         try:
             sandbox.adopt(self._exits.attach(sandbox, spec))

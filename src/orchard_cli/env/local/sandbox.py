@@ -1,16 +1,18 @@
 """One sandbox on this machine, as the driver sees it. The work is done by the spawner."""
 
 import os
-import posixpath
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...errors import SandboxError
+from ...errors import Effect, SandboxError
+from ..channel import Channel
+from ..execution import ExecResult, Execution, Terminal
 from ..network.canary import Canary
 from ..network.ways import Ways
-from ..sandbox import ExecResult, Sandbox
+from ..running import order, run, start
+from ..sandbox import Sandbox
 from .link import Link, Reply
 
 GIT_ENV = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
@@ -20,15 +22,23 @@ diff=$(mktemp) && cat >"$diff" || exit
 patch -p1 --batch --dry-run -i "$diff" && patch -p1 --batch --no-backup-if-mismatch -i "$diff"
 code=$?; rm -f "$diff"; exit $code
 """
-SLACK_S = 60.0  # what the spawner may take beyond a command's own time before we call it silent
 
 
 class LocalSandbox:
     """See `Sandbox`. Any thread may use it; commands may run at the same time."""
 
-    def __init__(self, link: Link, box: str, workdir: str, env: Mapping[str, str], fork: Callable[[str], Sandbox]):
+    def __init__(
+        self,
+        link: Link,
+        box: str,
+        workdir: str,
+        door: tuple[str, str],  # where its agent listens, and the token that it asks for
+        env: Mapping[str, str],
+        fork: Callable[[str], Sandbox],
+    ):
         self.id, self.workdir = f"{link.process.pid}-{box}", workdir
         self._link, self._box, self._env, self._fork = link, box, dict(env), fork
+        self._channel = Channel(door[0], box, door[1], self._lost)
         self.ways: Ways | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -44,45 +54,61 @@ class LocalSandbox:
         max_bytes: int = 1_048_576,
         merge: bool = False,
     ) -> ExecResult:
-        is_script = isinstance(command, str)
-        script = os.fsencode(command) if isinstance(command, str) else b""
-        argv = None if isinstance(command, str) else list(command)
         environment = {**self._env, **(env or {})}
-        folder = posixpath.join(self.workdir, cwd or "")
-        _check_words(script, folder, *(argv or ()), *environment, *environment.values())
-        if argv == []:
-            raise _bad_argument("the command is empty")
-        reply, data = self._ask(
-            "exec",
-            script + stdin,
-            wait_s=timeout_s + SLACK_S,
-            script_bytes=len(script) if is_script else -1,
-            argv=argv,
-            cwd=folder,
+        body = order(
+            command,
+            stdin,
+            timeout_s=timeout_s,
+            cwd=cwd,
             env=environment,
-            limit_s=timeout_s,
+            max_bytes=max_bytes,
+            merge=merge,
+            ring_bytes=0,
+        )
+        return run(self._open(), body, timeout_s)
+
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        key: str = "",
+        timeout_s: float = 60.0,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = b"",
+        terminal: Terminal | None = None,
+        max_bytes: int = 1_048_576,
+        merge: bool = False,
+    ) -> Execution:
+        return start(
+            self._open(),
+            command,
+            key=key,
+            timeout_s=timeout_s,
+            cwd=cwd,
+            env={**self._env, **(env or {})},
+            stdin=stdin,
+            terminal=terminal,
             max_bytes=max_bytes,
             merge=merge,
         )
-        return _result(reply, data)
 
     def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes:
         _check_words(path)
-        reply, data = self._ask("read", path=path, max_bytes=max_bytes)
-        return data[: reply["kept"][0]]
+        return self._open().ask("GET", "/v1/files", query={"path": path, "most": max_bytes}, again=True).body
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         _check_words(path)
-        self._ask("write", data, path=path, mode=mode)
+        self._open().ask("PUT", "/v1/files", data, query={"path": path, "mode": f"{mode:o}"}, wait_s=600, again=True)
 
     def list(self, path: str = ".") -> tuple[str, ...]:
         _check_words(path)
-        names = self._ask("list", path=path)[1].split(b"\0")
-        return tuple(os.fsdecode(name) for name in names if name)
+        answer = self._open().ask("GET", "/v1/list", query={"path": path, "brief": 1}, again=True)
+        return tuple(answer.record())
 
     def diff(self) -> str:
-        reply, data = self._ask("diff")
-        return data[: reply["kept"][0]].decode()
+        _, data = self._ask("diff")
+        return data.decode()
 
     def patch(self, diff: str) -> None:
         if not diff.strip():
@@ -125,6 +151,7 @@ class LocalSandbox:
             if self._closed:
                 return
             self._closed = True
+        self._channel.close()
         if self.ways is not None:
             self.ways.close()
         try:
@@ -142,27 +169,32 @@ class LocalSandbox:
     def _ask(self, op: str, body: bytes = b"", *, wait_s: float = 600.0, **header: Any) -> Reply:
         return self._link.ask(op, body, wait_s=wait_s, box=self._box, **header)
 
+    def _open(self) -> Channel:
+        if self._closed:
+            raise _closed("none")
+        return self._channel
 
-def _check_words(*words: str | bytes) -> None:
-    for word in words:
-        if (b"\0" in word) if isinstance(word, bytes) else ("\0" in word):
-            raise _bad_argument("a command, argument, variable or path holds a NUL byte")
+    def _lost(self, effect: Effect) -> SandboxError:
+        """Why the agent does not answer any more: the spawner knows."""
+        if self._closed:
+            return _closed(effect)
+        try:
+            self._ask("state", wait_s=10.0)
+        except SandboxError as error:
+            fault = error.fault
+            return SandboxError(str(error), code=fault.code, attributable=fault.attributable, effect=effect)
+        return SandboxError("the agent of the sandbox does not answer", code="infra.agent_lost", effect=effect)
+
+
+def _closed(effect: Effect) -> SandboxError:
+    text = "this sandbox is closed"
+    return SandboxError(text, code="client.closed", attributable="client", effect=effect, retry="never")
+
+
+def _check_words(*words: str) -> None:
+    if any("\0" in word for word in words):
+        raise _bad_argument("a path holds a NUL byte")
 
 
 def _bad_argument(message: str) -> SandboxError:
     return SandboxError(message, code="client.bad_argument", attributable="client", effect="none", retry="never")
-
-
-def _result(reply: dict[str, Any], data: bytes) -> ExecResult:
-    kept, seen = reply["kept"], reply["seen"]
-    return ExecResult(
-        exit_code=reply["exit_code"],
-        reason=reply["reason"],
-        signal=reply["signal"],
-        stdout=data[: kept[0]],
-        stderr=data[kept[0] :],
-        wall_s=reply["wall_s"],
-        stdout_bytes=seen[0],
-        stderr_bytes=seen[1] if len(seen) > 1 else 0,
-        left_running=tuple(reply["left_running"]),
-    )

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchard_cli.env.agent.loop import Loop
+from orchard_cli.env.agent.output import Keep
 from orchard_cli.env.local.spawner import cgroups, changes
 from orchard_cli.env.local.spawner.cgroups import Cgroups, Group, Hierarchy
 from orchard_cli.env.local.spawner.copy import copy_tree
-from orchard_cli.env.local.spawner.loop import Loop
 from orchard_cli.env.local.spawner.roots import Escaped, point
-from orchard_cli.env.local.spawner.streams import Keep
 from orchard_cli.env.local.spawner.wire import Frames, pack
 
 
@@ -114,7 +114,7 @@ def second_version(tmp_path: Path) -> Group:
     (tmp_path / "memory.stat").write_text("anon 1024\nfile 3072\n")
     (tmp_path / "pids.events").write_text("max 5\n")
     (tmp_path / "pids.current").write_text("3\n")
-    return Group([(Hierarchy(2, tmp_path, frozenset(("memory", "pids", "cpu"))), tmp_path)])
+    return Group([(Hierarchy(2, tmp_path, frozenset(("memory", "pids", "cpu")), tmp_path), tmp_path)])
 
 
 def test_second_version_is_written_and_read(second_version: Group, tmp_path: Path) -> None:
@@ -123,8 +123,13 @@ def test_second_version_is_written_and_read(second_version: Group, tmp_path: Pat
     assert written == {"memory.max": "1048576", "memory.swap.max": "0", "pids.max": "7", "cpu.max": "150000 100000"}
     counters = {name: second_version.counter(name) for name in cgroups.NAMES}
     assert counters == {"oom": 2, "charged": 4096, "processes": 1024, "refused": 5, "tasks": 3}
+    second_version.hold()
     second_version.freeze(True)
     assert (tmp_path / "cgroup.freeze").read_text() == "1"
+    second_version.leave()
+    assert (tmp_path / "cgroup.procs").read_text() == "0"
+    second_version.folders.clear()
+    assert second_version.remove()
 
 
 def test_group_is_empty_only_when_the_kernel_says_so(second_version: Group, tmp_path: Path) -> None:
@@ -139,7 +144,7 @@ def test_second_version_is_set_up_below_a_parent_that_delegates(tmp_path: Path) 
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
     found = Cgroups.__new__(Cgroups)
     found.name, found.hierarchies = "mine", []
-    assert found._add_v2(tmp_path)
+    assert found._add_v2(tmp_path, tmp_path)
     assert found.versions() == {"cpu": 2, "memory": 2, "pids": 2}
     for folder in (tmp_path, tmp_path / "mine"):
         assert (folder / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
@@ -149,6 +154,6 @@ def test_machine_without_cgroups_has_none(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("hugetlb\n")
     found = Cgroups.__new__(Cgroups)
     found.name, found.hierarchies = "mine", []
-    assert not found._add_v2(tmp_path) and found.versions() == {}
+    assert not found._add_v2(tmp_path, tmp_path) and found.versions() == {}
     empty = found.group("x", cpu=True)
     assert empty.counter("oom") == 0 and not empty.counts("memory") and empty.remove()

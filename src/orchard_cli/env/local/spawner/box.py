@@ -1,6 +1,7 @@
 """One isolated sandbox: its file systems, its first process under bubblewrap, its end."""
 
 import json
+import mmap
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -9,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ...agent.loop import Loop
 from . import kernel, roots
+from .agents import AgentProcess
 from .cgroups import Group
 from .enter import Door
-from .loop import Loop
-from .members import Members, by_namespace
-from .streams import Sink
+from .ground import Bounds, Inside, Way, kill_all_here
 
 Ready = Callable[[dict[str, Any] | None], None]  # gets the fault, if there is one
 CREATE_DEADLINE = 30.0
@@ -38,16 +39,21 @@ class Making:
     tree: int
     binds: Sequence[tuple[str, str]]
     disk: int  # bytes, 0: no limit
-    pids: int
+    bounds: Bounds
     network: bool
 
 
 class Box:
-    def __init__(self, loop: Loop, making: Making, base: str, group: Group, *, bwrap: Sequence[str], rootless: bool):
+    def __init__(
+        self, loop: Loop, making: Making, base: str, group: Group, *, host: int, bwrap: Sequence[str], rootless: bool
+    ):
         self.making, self.group, self.workdir = making, group, making.workdir
         self.jobs: set[Any] = set()
-        self.sink = Sink(loop)
+        self.agent: AgentProcess | None = None
+        self.door = Door()
+        self.pulse = mmap.mmap(-1, mmap.PAGESIZE)
         self.dead = ""  # why it is gone
+        self._host = host
         self._loop, self._base, self._bwrap, self._rootless = loop, base, bwrap, rootless
         self._monitor = self._init = self._proc = self._lifeline = -1
         self._closing: list[Callable[[], None]] = []
@@ -135,11 +141,18 @@ class Box:
         if "--disable-userns" not in self._bwrap:
             self._close_user_namespaces()
         self._proc = os.open(f"/proc/{init}/root/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.members = Members(self._proc, by_namespace)
         kinds = KINDS | (0 if self.making.network else kernel.CLONE_NEWNET)
-        uncounted = 0 if self.group.counts("pids") else self.making.pids
-        self.door = Door(self._init, kinds, detour=self._rootless, joins=self.group.entries, max_processes=uncounted)
+        self.door = Door(self._init, kinds, detour=self._rootless)
+        way = Way(self._init, kinds | kernel.CLONE_NEWPID, self._proc, self.changes, self.making.disk, self.pulse)
+        make = partial(Inside, self.group, self.making.bounds, way)
+        self.agent = AgentProcess(self._loop, self._host, os.path.basename(self._base), self.workdir, make, self._alone)
         self._unmount()
+
+    def _alone(self) -> None:
+        """Nobody answers for it any more."""
+        self.end("its agent has ended")
+        if self._closing and self._monitor < 0:
+            self._finish_closing()
 
     def _close_user_namespaces(self) -> None:
         """What a newer bubblewrap does itself: nothing inside may make a namespace in which it would be powerful."""
@@ -162,9 +175,6 @@ class Box:
 
     # -- living with it
 
-    def full(self) -> bool:
-        return bool(self.making.disk) and os.fstatvfs(self.changes).f_bavail == 0
-
     def parts(self) -> list[str]:
         """Names below `changes` that make up the state: what a fork must copy."""
         return ["top", *(name for name, _ in self.making.systems), "work"]
@@ -183,9 +193,9 @@ class Box:
         kernel.setns(self._init, kernel.CLONE_NEWPID)
         if below := os.fork():
             os.waitpid(below, 0)
-        # Never from a place where "everyone" would mean this machine.
-        elif os.stat("/proc/self/ns/pid").st_ino == wanted != kernel.OWN_PID_NAMESPACE:
-            os.kill(-1, signal.SIGKILL)
+            return
+        kernel.setns(self._init, KINDS)  # for the sight of its own /proc
+        kill_all_here(wanted)
 
     # -- its end
 
@@ -201,6 +211,8 @@ class Box:
     def end(self, why: str) -> None:
         self.dead = self.dead or why
         # With its first process all others go; bubblewrap ends when it has seen that.
+        if self.agent is not None:
+            self.agent.end()
         target = self._init if self._init >= 0 else self._monitor
         if target >= 0:
             with suppress(ProcessLookupError):
@@ -217,11 +229,13 @@ class Box:
 
     def _finish_closing(self) -> None:
         """Once more and again until the kernel has let go of every process and cgroup."""
-        if self.jobs or not self.group.remove():
-            self._loop.after(0.002, self._finish_closing)
+        alive = self.jobs or (self.agent is not None and not self.agent.gone)
+        if self._closed or alive or not self.group.remove():
+            if not self._closed:
+                self._loop.after(0.002, self._finish_closing)
             return
-        self.sink.close()
         self._unmount()
+        self.pulse.close()
         for fd in (self._init, self._proc, self._lifeline, self.changes, self.making.root, self.making.tree):
             if fd >= 0:
                 os.close(fd)

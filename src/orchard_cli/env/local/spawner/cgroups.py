@@ -23,6 +23,7 @@ class Hierarchy:
     version: int
     path: Path
     controllers: frozenset[str]
+    home: Path = Path("/")  # where this process lives
 
 
 @dataclass
@@ -32,6 +33,8 @@ class Group:
     folders: list[tuple[Hierarchy, Path]] = field(default_factory=list)
     entries: list[int] = field(default_factory=list)  # open files, written by whoever joins
     _open: dict[str, tuple[int, str]] = field(default_factory=dict)  # our name of a counter -> file, key of the line
+    _homes: list[int] = field(default_factory=list)  # of whoever joins for a moment only
+    _freezers: list[int] = field(default_factory=list)
 
     def counts(self, controller: str) -> bool:
         return any(controller in hierarchy.controllers for hierarchy, _ in self.folders)
@@ -67,6 +70,29 @@ class Group:
                 return True
         return False
 
+    def hold(self) -> None:
+        """Open all that is needed later, by a process that will not find it by name any more."""
+        for name in NAMES:
+            with suppress(OSError):
+                self._find(name)
+        for hierarchy, folder in self.folders:
+            file = "tasks" if hierarchy.version == 1 else "cgroup.procs"
+            self._homes.append(os.open(hierarchy.home / file, os.O_WRONLY | os.O_CLOEXEC))
+            if hierarchy.version == 2:
+                self._freezers.append(os.open(folder / "cgroup.freeze", os.O_WRONLY | os.O_CLOEXEC))
+
+    def descriptors(self) -> list[int]:
+        return [*self.entries, *self._homes, *self._freezers, *(fd for fd, _ in self._open.values())]
+
+    def join(self) -> None:
+        """This process, and those that it starts from now on."""
+        for entry in self.entries:
+            os.write(entry, b"0")
+
+    def leave(self) -> None:
+        for home in self._homes:
+            os.write(home, b"0")
+
     def limit(self, memory: int, pids: int, cpus: float) -> None:
         """Set limits: bytes, processes, cores; 0 leaves one open."""
         quota = str(int(cpus * 100_000))
@@ -82,16 +108,16 @@ class Group:
 
     def freeze(self, frozen: bool) -> None:
         """Stop (or go on with) every process at once, where the kernel lets us (version 2)."""
-        for hierarchy, folder in self.folders:
-            if hierarchy.version == 2:
-                with suppress(OSError):
-                    _put(folder / "cgroup.freeze", str(int(frozen)))
+        for fd in self._freezers:
+            with suppress(OSError):
+                os.pwrite(fd, b"%d" % frozen, 0)
 
     def remove(self) -> bool:
         """True when every folder is gone; False while something in one still runs."""
-        for fd in (*self.entries, *(fd for fd, _ in self._open.values())):
+        for fd in self.descriptors():
             os.close(fd)
-        self.entries.clear()
+        for kept in (self.entries, self._homes, self._freezers):
+            kept.clear()
         self._open.clear()
         while self.folders:
             try:
@@ -122,7 +148,7 @@ class Cgroups:
             if kind == "cgroup2":
                 place = _place(root, point, own.get("", "/"))
                 for candidate in dict.fromkeys((place, place.parent if place != point else point, point)):
-                    if self._add_v2(candidate):
+                    if self._add_v2(candidate, place):
                         break
 
     def versions(self) -> dict[str, int]:
@@ -138,9 +164,9 @@ class Cgroups:
             os.close(os.open(folder / "cgroup.procs", os.O_WRONLY))
         except OSError:
             return
-        self.hierarchies.append(Hierarchy(1, folder, frozenset((controller,))))
+        self.hierarchies.append(Hierarchy(1, folder, frozenset((controller,)), base))
 
-    def _add_v2(self, base: Path) -> bool:
+    def _add_v2(self, base: Path, home: Path) -> bool:
         wanted = [c for c in CONTROLLERS if c not in self.versions()]
         folder = base / self.name
         try:
@@ -157,7 +183,7 @@ class Cgroups:
         except OSError:
             folder.rmdir()
             return False
-        self.hierarchies.append(Hierarchy(2, folder, frozenset(use)))
+        self.hierarchies.append(Hierarchy(2, folder, frozenset(use), home))
         return True
 
     def group(self, name: str, *, cpu: bool) -> Group:

@@ -43,6 +43,8 @@ def _entry(name: str, source: int, target: int, seen: Links) -> None:
     elif kind in (stat.S_IFIFO, stat.S_IFSOCK) or (kind == stat.S_IFCHR and found.st_rdev == 0):
         # 0:0 is how an overlay says "deleted"
         os.mknod(name, found.st_mode, found.st_rdev if kind == stat.S_IFCHR else 0, dir_fd=target)
+    if kind in (stat.S_IFLNK, stat.S_IFIFO):
+        os.utime(name, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=target, follow_symlinks=False)
 
 
 def _file(name: str, source: int, target: int, found: os.stat_result, seen: Links) -> None:

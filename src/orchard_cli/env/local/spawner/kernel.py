@@ -22,6 +22,7 @@ _AT_FDCWD, _EMPTY_PATH, _RECURSIVE, _CLONE, _FROM_AND_TO_EMPTY_PATH = -100, 0x10
 _READ_ONLY_NOSUID_NODEV = 7
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 1, 4, 28, 38
+_PR_CAPBSET_DROP = 24
 _NO_ROOT_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP, their locks, and KEEP_CAPS locked off
 _CAPSET_HEAD = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))  # version 3, this process
 _CAPSET_NONE = ctypes.create_string_buffer(24)
@@ -100,6 +101,15 @@ def forget_keys() -> None:
     """Leave the key ring of the login session for an empty one."""
     if _KEYCTL >= 0:
         _keyctl(_KEYCTL, 1, None)
+
+
+def keep_privileges_from_programs() -> None:
+    """Ours stay; no program that a child of ours becomes can have or get any, setuid or not."""
+    _check(prctl(_PR_SET_NO_NEW_PRIVS, 1), "no new privileges")
+    _check(prctl(_PR_SET_SECUREBITS, _NO_ROOT_LOCKED), "securebits")
+    number = 0
+    while prctl(_PR_CAPBSET_DROP, number) == 0:
+        number += 1
 
 
 def drop_privileges() -> None:

@@ -6,11 +6,12 @@ import shutil
 import signal
 import socket
 import sys
+import tarfile  # noqa: F401 - agents need it, and cannot import any more
 from functools import partial
 
+from ...agent.loop import Loop
 from . import kernel
 from .faults import Header
-from .loop import Loop
 from .requests import Requests
 from .wire import PIECE, Frames, pack
 

@@ -5,17 +5,19 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from ...agent.loop import Loop
 from . import copy, kernel, roots
 from .box import Box, Making
 from .cgroups import MIB, Cgroups, Group
 from .enter import Plan
 from .faults import Fault, Header, client, guarded
+from .ground import Bounds
 from .job import Job
-from .loop import Loop
 from .plain import Plain
-from .watch import Bounds, Place, Watch
 
 COPY_DEADLINE = 600.0  # seconds to copy the files of a sandbox
+STUCK_S = 1.0  # between two looks at whether an agent makes progress
+Place = Box | Plain
 
 
 class Places:
@@ -23,9 +25,11 @@ class Places:
         self.base: str = header["base"]
         self.isolated = bool(header["bwrap"])
         self._loop, self._bwrap, self._rootless = loop, header["bwrap"], False
-        self._known: dict[str, tuple[Place, Bounds]] = {}
+        self._known: dict[str, Place] = {}
+        self._beats: dict[str, bytes] = {}
         self._count = 0
-        self.watch = Watch(loop, self._known.values)
+        self._host = _directory(self.base)  # as the driver sees it
+        loop.after(STUCK_S, self._look)
         if self.isolated:
             self._rootless = not _private_mounts(self.base)
             kernel.hide_memory()  # only now: who is hidden may not write its own uid_map
@@ -38,10 +42,20 @@ class Places:
     def find(self, name: str) -> Place:
         if name not in self._known:
             raise client("closed", "this sandbox is closed")
-        place, _ = self._known[name]
+        place = self._known[name]
         if place.dead:
             raise gone(place, effect="none")
         return place
+
+    def _look(self) -> None:
+        """A process that is stopped on its way to becoming a program holds its agent up: then all inside must go."""
+        for name, place in self._known.items():
+            if isinstance(place, Box) and not place.dead:
+                beat = place.pulse[:8]
+                if beat[0] % 2 and beat == self._beats.get(name):
+                    place.kill_everyone()
+                self._beats[name] = beat
+        self._loop.after(STUCK_S, self._look)
 
     def number(self) -> int:
         self._count += 1
@@ -54,11 +68,11 @@ class Places:
         source = self.find(header["source"]) if header["source"] else None
         group = self.cgroups.group(name, cpu=bool(header["cpus"]))
         try:
-            place = self._make(name, header, group)
+            place = self._make(name, header, group, Bounds(header["memory_mb"] * MIB, header["pids"]))
         except (OSError, Fault):
             group.remove()
             raise
-        self._known[name] = (place, Bounds(header["memory_mb"] * MIB, header["pids"]))
+        self._known[name] = place
 
         def undo(fault: Header) -> None:
             self._known.pop(name, None)
@@ -75,18 +89,19 @@ class Places:
         else:
             start()
 
-    def _make(self, name: str, header: Header, group: Group) -> Place:
+    def _make(self, name: str, header: Header, group: Group, bounds: Bounds) -> Place:
         disk, memory = header["disk_mb"] * MIB, header["memory_mb"] * MIB
         # The disk is in memory and counts there; see `watch`.
         hard = (memory + disk if disk else 0) if self.isolated else memory
         group.limit(hard if memory else 0, header["pids"], header["cpus"])
         base = f"{self.base}/{name}"
         if not self.isolated:
-            return Plain(self._loop, _directory(header["tree"] or f"{self.base}/empty"), base, int(name), group)
-        making = self._making(header, disk)
-        return Box(self._loop, making, base, group, bwrap=self._bwrap, rootless=self._rootless)
+            tree = _directory(header["tree"] or f"{self.base}/empty")
+            return Plain(self._loop, tree, base, int(name), group, bounds=bounds, host=self._host)
+        making = self._making(header, disk, bounds)
+        return Box(self._loop, making, base, group, host=self._host, bwrap=self._bwrap, rootless=self._rootless)
 
-    def _making(self, header: Header, disk: int) -> Making:
+    def _making(self, header: Header, disk: int, bounds: Bounds) -> Making:
         host = header["image"] == "host"
         root = f"{self.base}/skeleton" if host else header["image"]
         inside = f"{root}/{header['workdir'].strip('/')}"
@@ -109,7 +124,7 @@ class Places:
             tree=lowers[1],
             binds=[(source, target) for source, target in header["binds"]],
             disk=disk,
-            pids=header["pids"],
+            bounds=bounds,
             network=header["network"],
         )
 
@@ -122,24 +137,22 @@ class Places:
             pairs = [(source.changes, part, part) for part in source.parts()]
         else:
             pairs = [(place.tree, ".", "work")] if isinstance(place, Plain) else []
-        plan = Plan("/", call=partial(_copy_parts, pairs, place.changes), stdin=null(), limited=False, inside=False)
+        plan = Plan(partial(_copy_parts, pairs, place.changes), inside=False)
 
         def done(job: Job) -> None:
             home.jobs.discard(job)
-            code = job.result.get("exit_code")
-            fault = job.fault or (
-                None if code == 0 else {"code": "infra.copy_failed", "message": f"copy: {job.result}"}
-            )
+            said = f"copy: {job.errors.keep.value().decode(errors='replace')}"
+            fault = job.fault or ({"code": "infra.copy_failed", "message": said} if job.exit_code else None)
             failed(fault) if fault else then()
 
-        home.jobs.add(Job(self._loop, home, plan, done, timeout=COPY_DEADLINE, cap=4096))
-        os.close(plan.stdin)
+        home.jobs.add(Job(self._loop, home.door, plan, done, timeout=COPY_DEADLINE))
 
     # -- the end
 
     def close(self, name: str, done: Callable[[], None]) -> None:
         if name in self._known:
-            self._known.pop(name)[0].close(done)
+            self._beats.pop(name, None)
+            self._known.pop(name).close(done)
         else:
             done()
 
@@ -161,10 +174,6 @@ def gone(place: Place, effect: str) -> Fault:
     if place.dead == "closed":
         return Fault("client.closed", "this sandbox was closed meanwhile", attributable="client", effect=effect)
     return Fault("infra.sandbox_lost", f"the sandbox is gone: {place.dead}", effect=effect)
-
-
-def null() -> int:
-    return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _copy_parts(pairs: list[tuple[int, str, str]], target: int) -> None:

@@ -7,14 +7,16 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from ...agent.loop import Loop
+from ...agent.members import Members, by_variable
+from .agents import AgentProcess
 from .cgroups import Group
 from .enter import Door
+from .ground import Bounds, Fenced
 from .job import Job
-from .loop import Loop
-from .members import VARIABLE, Members, by_variable
-from .streams import Sink
 
 PARTS = ("work", "home", "tmp")
 
@@ -22,14 +24,14 @@ PARTS = ("work", "home", "tmp")
 class Plain:
     """Has the face of `Box`. Every process bears its sandbox's number in the environment."""
 
-    def __init__(self, loop: Loop, tree: int, base: str, number: int, group: Group):
+    def __init__(self, loop: Loop, tree: int, base: str, number: int, group: Group, *, bounds: Bounds, host: int):
         self.tree, self.group, self.workdir = tree, group, f"{base}/work"
         self.jobs: set[Job] = set()
-        self.sink = Sink(loop)
+        self.agent: AgentProcess | None = None
         self.dead = ""
-        self.door = Door(joins=group.entries, marks=False)
+        self.door = Door()
+        self._bounds, self._host = bounds, host
         self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.members = Members(self._proc, by_variable)
         self._all = Members(self._proc, _of_sandbox)
         self._loop, self._base, self._number = loop, base, number
         for part in ("", *PARTS):
@@ -37,6 +39,11 @@ class Plain:
         self.changes = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def start(self, ready: Callable[[dict[str, Any] | None], None]) -> None:
+        make = partial(Fenced, self.group, self._bounds)
+        name = os.path.basename(self._base)
+        self.agent = AgentProcess(
+            self._loop, self._host, name, self.workdir, make, lambda: self.end("its agent has ended")
+        )
         ready(None)
 
     def env(self) -> dict[str, str]:
@@ -45,22 +52,21 @@ class Plain:
     def parts(self) -> list[str]:
         return list(PARTS)
 
-    def full(self) -> bool:
-        return False
-
     def kill_everyone(self) -> None:
         self._all.send(self._number, signal.SIGKILL)
 
     def end(self, why: str) -> None:
         self.dead = self.dead or why
+        if self.agent is not None:
+            self.agent.end()
         self.kill_everyone()
 
     def close(self, done: Callable[[], None]) -> None:
         self.end("closed")
-        if self.jobs or self._all.pids(self._number) or not self.group.remove():
+        alive = self.agent is not None and not self.agent.gone
+        if self.jobs or alive or self._all.pids(self._number) or not self.group.remove():
             self._loop.after(0.002, lambda: self.close(done))
             return
-        self.sink.close()
         for fd in (self._proc, self.changes, self.tree):
             os.close(fd)
         shutil.rmtree(self._base, ignore_errors=True)
@@ -72,7 +78,3 @@ SANDBOX = "ORCHARD_SANDBOX"
 
 def _of_sandbox(handle: int, number: int) -> bool:
     return by_variable(handle, number, name=SANDBOX)
-
-
-def command_mark(number: int) -> dict[str, str]:
-    return {VARIABLE: str(number)}

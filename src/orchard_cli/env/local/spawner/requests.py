@@ -5,18 +5,17 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 
-from . import changes, files, gates, ports
+from ...agent.loop import Loop
+from . import changes, gates, ports
 from .enter import Plan
 from .faults import Fault, Header, guarded
 from .job import Job
-from .loop import Loop
-from .places import Places, gone, null
-from .plain import Plain, command_mark
-from .watch import Place
+from .places import Place, Places, gone
+from .plain import Plain
 
 Reply = Callable[[Header, bytes], None]
 OP_DEADLINE = 120.0  # seconds for an operation of our own
-DIFF_CAP, LIST_CAP = 1 << 27, 1 << 26
+DIFF_CAP = 1 << 27
 
 
 def _nothing() -> None:
@@ -45,40 +44,20 @@ class Requests:
     def do_create(self, header: Header, body: bytes, reply: Reply) -> None:
         def done(name: str, place: Place) -> None:
             env = place.env() if isinstance(place, Plain) else {}
-            reply({"box": name, "workdir": place.workdir, "env": env}, b"")
+            assert place.agent is not None
+            reply({"box": name, "workdir": place.workdir, "env": env, "token": place.agent.token}, b"")
 
         self._all().create(header, done, lambda fault: reply({"fault": fault}, b""))
 
     def do_close(self, header: Header, body: bytes, reply: Reply) -> None:
         self._all().close(header["box"], lambda: reply({}, b""))
 
-    def do_exec(self, header: Header, body: bytes, reply: Reply) -> None:
+    def do_state(self, header: Header, body: bytes, reply: Reply) -> None:
         place = self._all().find(header["box"])
-        script, mark = header["script_bytes"], 0
-        if not place.door.marks:
-            mark = self._all().number()
-            header["env"] |= command_mark(mark)
-        plan = Plan(
-            cwd=header["cwd"],
-            env=header["env"],
-            mark=mark,
-            script=body[:script] if script >= 0 else None,
-            argv=header["argv"],
-            stdin=_stdin(body[max(script, 0) :]),
-        )
-        limits = {"timeout": header["limit_s"], "cap": header["max_bytes"], "merge": header["merge"]}
-        self._run(place, plan, reply, _any_end, **limits)
-        self._all().watch.wake()
-
-    def do_read(self, header: Header, body: bytes, reply: Reply) -> None:
-        cap = header["max_bytes"]
-        self._operate(header, reply, partial(files.read, header["path"], cap), cap=cap + 1)
-
-    def do_list(self, header: Header, body: bytes, reply: Reply) -> None:
-        self._operate(header, reply, partial(files.list_names, header["path"]), cap=LIST_CAP)
-
-    def do_write(self, header: Header, body: bytes, reply: Reply) -> None:
-        self._operate(header, reply, partial(files.write, header["path"], header["mode"]), body)
+        if place.agent is not None:
+            place.agent.look()
+        self._all().find(header["box"])
+        reply({}, b"")
 
     def do_connect(self, header: Header, body: bytes, reply: Reply) -> None:
         call = partial(ports.connect, self._passage, header["id"], header["port"], header["timeout_s"])
@@ -114,69 +93,28 @@ class Requests:
         header: Header,
         reply: Reply,
         call: Callable[[], None],
-        data: bytes = b"",
         *,
         cap: int = 4096,
         inside: bool = True,
         tidy: Callable[[], None] = _nothing,
     ) -> None:
-        """Run one of our own functions in a child."""
+        """Run one of our own functions in a child; what it writes to its output is the answer."""
         place = self._all().find(header["box"])
-        plan = Plan(cwd=place.workdir, call=call, stdin=_stdin(data), limited=False, inside=inside)
-        self._run(place, plan, reply, _complete, timeout=OP_DEADLINE, cap=cap, tidy=tidy)
 
-    def _run(
-        self,
-        place: Place,
-        plan: Plan,
-        reply: Reply,
-        check: Callable[[Job, int], None],
-        *,
-        timeout: float,
-        cap: int,
-        merge: bool = False,
-        tidy: Callable[[], None] = _nothing,
-    ) -> None:
         def answer(job: Job) -> None:
             if place.dead:
                 raise gone(place, effect="unknown")
             if job.fault is not None:
                 raise Fault(**{"effect": "none", **job.fault})
-            check(job, cap)
-            parts = [stream.keep.value() for stream in job.streams]
-            reply({**job.result, "kept": [len(part) for part in parts]}, b"".join(parts))
+            if job.output.keep.seen > cap:
+                raise Fault("workload.too_large", f"more than {cap} bytes", attributable="model", effect="none")
+            if job.exit_code != 0:
+                raise Fault("infra.operation_failed", job.errors.keep.value().decode(errors="replace").strip())
+            reply({}, job.output.keep.value())
 
         def done(job: Job) -> None:
             place.jobs.discard(job)
             tidy()
             guarded(lambda: answer(job), lambda fault: reply({"fault": fault}, b""))
 
-        try:
-            place.jobs.add(Job(self._loop, place, plan, done, timeout=timeout, cap=cap, merge=merge))
-        finally:
-            os.close(plan.stdin)
-
-
-def _any_end(job: Job, cap: int) -> None:
-    """A command may end as it likes."""
-
-
-def _complete(job: Job, cap: int) -> None:
-    """An operation of ours must have come to its end and said all of it."""
-    if job.streams[0].keep.seen > cap:
-        raise Fault("workload.too_large", f"more than {cap} bytes", attributable="model", effect="none")
-    if job.result["exit_code"] != 0:
-        said = job.streams[-1].keep.value().decode(errors="replace").strip()
-        raise Fault("infra.operation_failed", f"{job.result['reason']} {said}".strip())
-
-
-def _stdin(data: bytes) -> int:
-    """A whole input at once: no pipe to feed, no deadlock with a program that does not read."""
-    if not data:
-        return null()
-    fd = os.memfd_create("stdin")
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+        place.jobs.add(Job(self._loop, place.door, Plan(call, inside), done, timeout=OP_DEADLINE, cap=cap + 1))

@@ -1,0 +1,175 @@
+"""Where the commands of a local sandbox run: what the agent needs to know, kept where nothing inside can reach it.
+
+A ground is made in a fork of the spawner, while cgroups and the host's /proc can still be opened by name; then `enter`
+moves that process to where its commands are to be.
+"""
+
+import mmap
+import os
+import resource
+import signal
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ...agent.ground import Ground
+from ...agent.members import Members, by_namespace
+from . import kernel
+from .cgroups import Group
+
+SUBREAPER = 36
+OOM_SCORE = b"300"  # when the whole machine runs out of memory, a command goes before the driver does
+
+
+@dataclass(frozen=True)
+class Bounds:
+    memory: int  # bytes, 0: none
+    pids: int  # 0: none
+
+
+class Fenced(Ground):
+    """Beside the agent, as this user, in cgroups: the tier without isolation."""
+
+    def __init__(self, group: Group, bounds: Bounds):
+        super().__init__()
+        self._group, self._bounds = group, bounds
+        self._outer = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        group.hold()
+
+    def needs(self) -> set[int]:
+        """Descriptors that must stay open."""
+        return {self._outer, self.members.proc, *self._group.descriptors()}
+
+    def enter(self) -> None:
+        """Orphans come to us: the kernel says whether a command has left anybody."""
+        kernel.prctl(SUBREAPER, 1)
+        self.adopts = True
+
+    def spawn(self, path: str, argv: list[Any], env: dict[str, str], actions: list[Any]) -> int:
+        """The new process begins its life in the sandbox's cgroups, since we are in them for that moment."""
+        try:
+            self._group.join()
+            pid = super().spawn(path, argv, env, actions)
+        finally:
+            self._group.leave()
+        with suppress(OSError):
+            fd = os.open(f"{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._outer)
+            os.write(fd, OOM_SCORE)
+            os.close(fd)
+        return pid
+
+    def counters(self) -> tuple[int, int]:
+        return self._group.counter("oom"), self._group.counter("refused")
+
+    def freeze(self, frozen: bool) -> None:
+        self._group.freeze(frozen)
+
+    def overstepped(self) -> str:
+        """The memory cgroup holds the (in-memory) disk as well; within its limit, the processes' own share counts."""
+        most = self._bounds.memory
+        if most and self._group.counts("memory"):
+            return "oom" if min(self._group.counter("charged"), self._group.counter("processes")) > most else ""
+        return ""
+
+
+class Inside(Fenced):
+    """In the namespaces of a sandbox, but not among its processes: unseen from inside, and out of reach."""
+
+    def __init__(self, group: Group, bounds: Bounds, way: "Way"):
+        super().__init__(group, bounds)
+        os.close(self.members.proc)
+        self.members, self._way, self._beats = Members(way.proc, by_namespace), way, 0
+        self._wanted = os.stat("1/ns/pid", dir_fd=way.proc).st_ino
+
+    def needs(self) -> set[int]:
+        return super().needs() | {self._way.init, self._way.changes}
+
+    def enter(self) -> None:
+        """For good: children are born inside, and whatever becomes a program there has no privilege left."""
+        spawner = os.getppid()
+        kernel.setns(self._way.init, self._way.kinds)
+        kernel.forget_keys()
+        kernel.keep_privileges_from_programs()
+        kernel.die_with_parent(signal.SIGKILL)
+        kernel.hide_memory()
+        os.umask(0o022)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if os.getppid() != spawner:
+            os._exit(0)
+
+    def mark(self, env: dict[str, str]) -> int:
+        """A cgroup namespace: inherited by all that the command starts, and nothing inside has the power to leave."""
+        kernel.unshare(kernel.CLONE_NEWCGROUP)
+        return os.stat("self/ns/cgroup", dir_fd=self._outer).st_ino
+
+    def spawn(self, path: str, argv: list[Any], env: dict[str, str], actions: list[Any]) -> int:
+        self._beat()
+        try:
+            pid = super().spawn(path, argv, env, actions)
+        finally:
+            self._beat()
+        if self._bounds.pids and not self._group.counts("pids"):
+            with suppress(OSError):
+                resource.prlimit(pid, resource.RLIMIT_NPROC, (self._bounds.pids, self._bounds.pids))
+        return pid
+
+    def _beat(self) -> None:
+        """While a new process has not become its program we stand still; the spawner sees if that lasts."""
+        self._beats += 1
+        self._way.pulse[:8] = self._beats.to_bytes(8, "little")
+
+    def full(self) -> bool:
+        return bool(self._way.disk) and os.fstatvfs(self._way.changes).f_bavail == 0
+
+    def overstepped(self) -> str:
+        most, count = self._bounds.memory, self._bounds.pids
+        if most and not self._group.counts("memory") and self.members.resident() > most:
+            return "oom"
+        if count and not self._group.counts("pids") and len(self.members.everyone()) > count:
+            return "pid_limit"
+        return super().overstepped()
+
+    def nobody_left(self, known: Collection[int]) -> bool:
+        return self._group.empty()
+
+    def kill_everyone(self) -> None:
+        """All processes of the sandbox but its first, at one stroke."""
+        if pid := os.fork():
+            os.waitpid(pid, 0)
+            return
+        with suppress(BaseException):
+            kill_all_here(self._wanted)
+        os._exit(0)
+
+    def drop(self) -> None:
+        kernel.drop_privileges()
+
+    def scratch(self) -> int:
+        """Counts as the sandbox's disk, but is not to be seen there."""
+        return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=self._way.changes)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Into one sandbox: a pidfd of its first process, its /proc and its changes as descriptors."""
+
+    init: int
+    kinds: int
+    proc: int
+    changes: int
+    disk: int  # bytes, 0: no limit
+    pulse: mmap.mmap  # eight bytes, seen by the spawner: odd while a process is being started
+
+
+def kill_all_here(wanted: int) -> None:
+    """Everybody in this pid namespace, never from a place where that would mean this machine."""
+    if os.stat("/proc/self/ns/pid").st_ino == wanted != kernel.OWN_PID_NAMESPACE:
+        os.kill(-1, signal.SIGKILL)
+
+
+def close_all_but(kept: Collection[int]) -> None:
+    """In a fork: what belongs to others."""
+    edges: Sequence[int] = sorted({2, *kept})
+    for low, high in zip(edges, [*edges[1:], 1 << 20], strict=True):
+        os.closerange(low + 1, high)
