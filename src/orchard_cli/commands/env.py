@@ -30,9 +30,7 @@ def serve(
     network: Annotated[str, typer.Option(help="As env.network.")] = "none",
     image: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="A root that may be asked for.")] = None,
     allow: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As env.allow; repeatable.")] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(metavar="URL[=VAR]", help="A model they may call.")
-    ] = None,
+    model: Annotated[list[str] | None, typer.Option(metavar="URL[=VAR]", help="A model they may call.")] = None,
     database: Annotated[str, typer.Option(help="postgresql://…, where several servers share one.")] = "",
     lease_s: Annotated[float, typer.Option(help="Seconds that an unused sandbox is kept by default.")] = 900.0,
 ) -> None:
@@ -44,16 +42,13 @@ def serve(
     from .env_session import image_of, model_of, server_key, state_folder
 
     console = Console()
-    key = "" if no_auth else server_key(console, KEY)
-    models = dict(model_of(text) for text in model or ())
-    images = {"host": "host"} | dict(image_of(text) for text in image or ())
     settings = Settings(
         state or state_folder(),
-        key,
+        "" if no_auth else server_key(console, KEY),
         auth=not no_auth,
         database=database,
-        images=images,
-        models=models,
+        images={"host": "host"} | dict(map(image_of, image or ())),
+        models=dict(map(model_of, model or ())),
         terms=Terms(lease_s=lease_s),
     )
     listener = listen(Place(host, port), settings.auth)
