@@ -5,7 +5,7 @@ Task sets: `everyday` and `all` are drawn from families in YAML, `file` reads yo
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchard_cli import schema
 from orchard_cli.domain import Grade
@@ -24,6 +24,10 @@ from .tasks.sets import TaskSet
 class Config(schema.Domain):
     grader_timeout_s: float = 60.0
     """Seconds for a grader that is code of a task; declared checks need none."""
+    synth: int = 5
+    """Families that `claw synth` is to make; `n=5` says the same there."""
+    against: list[str] = field(default_factory=list)
+    """Benchmarks that made families must not repeat, as KIND:PATH, such as claw_bench:FOLDER."""
 
 
 class Domain:

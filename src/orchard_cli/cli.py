@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -178,8 +179,8 @@ def _look_command(domain: str, verb: str, about: str) -> Callable[..., None]:
     return command
 
 
-def _domain_app(name: str, about: str) -> typer.Typer:
-    sub = typer.Typer(help=about, no_args_is_help=True, pretty_exceptions_enable=False)
+def _domain_app(name: str, folder: Path) -> typer.Typer:
+    sub = typer.Typer(help=domains.about(folder), no_args_is_help=True, pretty_exceptions_enable=False)
     for stage in STAGES:
         sub.command(stage)(_stage_command(name, stage))
     sub.command("tasks")(_look_command(name, "tasks", "List the tasks."))
@@ -188,11 +189,13 @@ def _domain_app(name: str, about: str) -> typer.Typer:
             name, "check", "Prove the tasks: the oracle scores 1 through the harness, doing nothing scores 0."
         )
     )
+    for verb, about in domains.commands(folder).items():
+        sub.command(verb)(_look_command(name, verb, about))
     return sub
 
 
 for _name, _folder in domains.find().items():
-    app.add_typer(_domain_app(_name, domains.about(_folder)), name=_name)
+    app.add_typer(_domain_app(_name, _folder), name=_name)
 
 
 def _nouns() -> None:

@@ -20,8 +20,22 @@ def find() -> dict[str, Path]:
 
 def about(folder: Path) -> str:
     """The first line of the domain's docstring, read without importing it."""
+    return _first_line(folder / "__init__.py")
+
+
+def commands(folder: Path) -> dict[str, str]:
+    """Name → a line about it, of the commands that a domain has beside the stages: `commands/<name>.py`, with `run`.
+
+    Such a module offers `run(context) -> Summary`, `READS` (sections of the configuration) and may offer `ALIASES`
+    (short word → setting). Nothing is imported.
+    """
+    found = sorted((folder / "commands").glob("[a-z]*.py"))
+    return {file.stem: _first_line(file) for file in found}
+
+
+def _first_line(file: Path) -> str:
     try:
-        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+        text = ast.get_docstring(ast.parse(file.read_text()))
     except (OSError, SyntaxError):
         return ""
     return (text or "").split("\n")[0]
@@ -34,3 +48,10 @@ def load(name: str) -> ModuleType:
         if not hasattr(module, needed):
             raise ConfigError(f"domain `{name}` has no `{needed}`", hint='see CONTRIBUTING.md, "Add a domain"')
     return module
+
+
+def command(name: str, verb: str) -> ModuleType | None:
+    """The module of a domain's own command; None where the domain has none of that name."""
+    if verb not in commands(find()[name]):
+        return None
+    return importlib.import_module(f"{recipes.__name__}.{name}.commands.{verb}")

@@ -65,7 +65,7 @@ def _task(page: Mapping[str, Any], file: Path) -> Task:
             "want": want,
             "keep": [],
             "never": _never(page.get("safety_checks") or []),
-            "plan": [],
+            "plan": [{"done": {"answer": "done"}}],  # no solution comes with these tasks
             "wrong": {},
             "skipped": judged,
             "max_turns": environment.get("max_turns", 0),

@@ -178,6 +178,16 @@ class Generated:
         return tasks
 
 
+def benchmark(named: Sequence[str]) -> Iterator[Task]:
+    """The tasks of `KIND:PATH` entries, such as `claw_bench:` or `tau:rows.json`. Raises `ConfigError`."""
+    for entry in named:
+        kind, colon, path = entry.partition(":")
+        if kind not in READERS or not colon:
+            raise ConfigError(f"domain.against: `{entry}` is not KIND:PATH", hint=f"kinds: {', '.join(READERS)}")
+        for split in ("train", "eval"):
+            yield from Rows(schema.Tasks(kind=kind, path=path)).of(split)
+
+
 def fingerprint(task: Task) -> str:
     """Equal for tasks in which the same was drawn: the same request in other words, or with other noise around it."""
     said = json.dumps([task.family.rpartition("/")[2], task.hidden["drawn"]], sort_keys=True)

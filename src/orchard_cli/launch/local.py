@@ -4,7 +4,7 @@ import ctypes
 import gc
 import importlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,8 @@ from ..compose import Composed, compose
 from ..console import Console
 from ..domain import Domain
 from ..runs.rundir import RunDir
-from ..stages.context import Context
+from ..stages.context import READS, Context
+from ..stages.credit import refuse_unforkable
 from ..trajectory.blobs import FOLDER, Blobs
 from . import notes
 
@@ -42,6 +43,8 @@ def launch(domain: str, stage: str, words: Sequence[str], *, json: bool = False,
         policies.need_torch()
     run = RunDir.of(domain, composed.config)
     context = make_context(composed, run, console)
+    if stage == "run" and composed.config.credit.kind == "branch":  # before a teacher is paid for attempts
+        refuse_unforkable([(d, t) for d in context.by_harness().values() for t in context.tasks("train")[:1]])
     summaries: dict[str, Any] = {}
     with run.lock():
         for name in STAGES[stage]:
@@ -101,21 +104,28 @@ def _show(stage: str, summary: dict[str, Any], console: Console) -> None:
 
 
 def look(domain: str, verb: str, words: Sequence[str], *, json: bool = False) -> bool:
-    """`tasks` or `check`: prints a table, writes no run. True if all is well."""
+    """`tasks`, `check`, or a command of the domain's own: prints a table, is no stage of a run. True if all is well."""
     console = Console(json_only=json)
-    composed = compose(domain, words)
-    for note in notes.unread(composed, (verb,)):
+    own = domains.command(domain, verb)
+    aliases: dict[str, str] = getattr(own, "ALIASES", {})
+    composed = compose(domain, [_long(word, aliases) for word in words])
+    for note in notes.unread(composed, (verb,), {verb: own.READS} if own else READS):
         console.note(note)
     if verb == "check":  # a policy's step limit says nothing about a task
         composed.config.harness.max_steps = max(composed.config.harness.max_steps, ORACLE_STEPS)
     with TemporaryDirectory(prefix="orchard-") as place:
         context = make_context(composed, RunDir.of(domain, composed.config), console, blobs=Path(place))
-        found = importlib.import_module(f"orchard_cli.stages.{verb}").run(context)
+        found = (own or importlib.import_module(f"orchard_cli.stages.{verb}")).run(context)
     if json:
         console.data(found)
     else:
         _show(verb, found, console)
     return bool(found["ok"])
+
+
+def _long(word: str, aliases: Mapping[str, str]) -> str:
+    key, equals, value = word.partition("=")
+    return f"{aliases.get(key, key)}{equals}{value}"
 
 
 def _give_back_memory() -> None:

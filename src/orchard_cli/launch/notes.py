@@ -1,6 +1,6 @@
 """What is said about a configuration: settings that nothing reads, the saved file, the whole printed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from ..stages.context import READS
 _ALWAYS = {"run", "out", "seed"}
 
 
-def unread(composed: Composed, stages: Sequence[str]) -> Iterator[str]:
+def unread(composed: Composed, stages: Sequence[str], reads: Mapping[str, Sequence[str]] = READS) -> Iterator[str]:
     """One line for each setting on the command line that neither the stages nor the chosen kind will read."""
-    sections = {section for stage in stages for section in READS[stage]} | _ALWAYS
+    sections = {section for stage in stages for section in reads[stage]} | _ALWAYS
     kinds = {key: item.metadata.get("kinds") for key, item in leaves(root_class(composed.domain))}
     for key in composed.given:
         section = key.partition(".")[0]
