@@ -50,7 +50,7 @@ def attempt(job: Job, domain: Domain, env: Env) -> Trajectory:
     started, clock = datetime.now(UTC), time.monotonic()
     harness = domain.harness(job.task)
     transcript, artifact, fault = _act(job, harness, domain, env)
-    outcome, grade, fault = _judge(job.task, transcript, artifact, fault, domain, env)
+    outcome, grade, fault = judge(job.task, transcript, artifact, fault, domain, env)
     task = job.task
     return Trajectory(
         id=f"{job.stage}/{task.id}/{job.number}",
@@ -99,7 +99,7 @@ def _act(job: Job, harness: Harness, domain: Domain, env: Env) -> tuple[Transcri
     return transcript, artifact, transcript.fault
 
 
-def _judge(
+def judge(
     task: Task, transcript: Transcript, artifact: str, fault: Fault | None, domain: Domain, env: Env
 ) -> tuple[Outcome, Grade, Fault | None]:
     """The outcome, the grade (reward 0 unless graded) and the fault that is left to record."""

@@ -282,6 +282,10 @@ class Rl:
     """Rate of Muon."""
     grad_clip: float = 1.0
     """Largest gradient norm."""
+    first_turns: int = 0
+    """Turns of an attempt in the first update, growing to harness.max_steps in the last; 0: that many throughout."""
+    format_penalty: float = 0.0
+    """Taken off the reward of an attempt that ended on unparsable replies (GUI recipe: 1)."""
     oversample: int = 3
     """Tasks that may be tried for each kept group before the step goes on short."""
     max_infra_rate: float = 0.2
@@ -289,6 +293,8 @@ class Rl:
 
     def __post_init__(self) -> None:
         _share("rl.max_infra_rate", self.max_infra_rate)
+        _at_least("rl.first_turns", self.first_turns, 0)
+        _at_least("rl.format_penalty", self.format_penalty, 0)
         _at_least("rl.minibatches", self.minibatches, 1)
 
 

@@ -97,11 +97,19 @@ def say(*calls: tuple[str, dict[str, Any]], format: str = "calls") -> Message:
 
 
 def run(
-    notes: Notes, prompts: Path, replies: Sequence[Message], *, resume: Transcript | None = None, **settings: Any
+    notes: Notes,
+    prompts: Path,
+    replies: Sequence[Message],
+    *,
+    resume: Transcript | None = None,
+    turns: int = 0,
+    **settings: Any,
 ) -> Transcript:
     config = schema.Harness(**{"kind": "react", "format": "calls", **settings})
     loop = ReactLoop(config, prompts, lambda task, sandbox: notes)
-    return loop.run(TASK, notes.sandbox, ScriptedPolicy.replies("script", replies), Sampling(), resume=resume)
+    return loop.run(
+        TASK, notes.sandbox, ScriptedPolicy.replies("script", replies), Sampling(turns=turns), resume=resume
+    )
 
 
 def sound(done: Transcript) -> bool:
@@ -177,6 +185,9 @@ def test_replies_without_a_call_are_answered_and_end_it_when_they_repeat(
 
 def test_limits_end_the_attempt(notes: Notes, prompts: Path) -> None:
     assert run(notes, prompts, [say(COUNT)], max_steps=3).stop == "step_limit"
+    fewer = run(notes, prompts, [say(COUNT)], max_steps=3, turns=2)
+    assert (fewer.stop, len(fewer.steps)) == ("step_limit", 2)
+    assert len(run(notes, prompts, [say(COUNT)], max_steps=3, turns=9).steps) == 3
     assert run(notes, prompts, [say(COUNT)], max_time_s=0.0).stop == "time_limit"
     assert notes.log[-1] == "close"
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from ..domain import Domain
 from ..env.sandbox import Env, Sandbox
-from ..errors import AttemptError, Fault, GradeError, HarnessError, SandboxError, boundary
+from ..errors import AttemptError, Fault, HarnessError, SandboxError, boundary
 from ..harness.harness import Transcript
 from ..outcome import Outcome, wilson
 from ..policy.policy import Policy, Sampling
-from ..rollout import derive_seed
+from ..rollout import derive_seed, judge
 from ..task import Task
 from ..trajectory import Trajectory, Usage
 from .record import Finding
@@ -151,25 +151,26 @@ class _Finish:
         solved: list[bool] = []
         for seed in seeds:
             try:
-                solved.append(self._once(start, prefix, seed))
+                said = self._once(start, prefix, seed)
             except AttemptError as error:
                 self.tally.fault(error.fault)
+            else:
+                solved += [] if said is None else [said]
         return solved
 
-    def _once(self, start: Sandbox, prefix: Transcript, seed: int) -> bool:
-        """True if solved; raises `AttemptError` where nothing can be said."""
+    def _once(self, start: Sandbox, prefix: Transcript, seed: int) -> bool | None:
+        """Solved or not; None, or `AttemptError`, where nothing can be said."""
         policy, sampling = self.policy(seed), replace(self.sampling, seed=seed)
         with start.fork() as sandbox:
             with boundary(HarnessError, "running the harness"):
                 ended = self.domain.harness(self.task).run(self.task, sandbox, policy, sampling, resume=prefix)
             self.tally.usage += ended.usage
-            if ended.fault and ended.fault.attributable != "model":
-                raise HarnessError(ended.fault.message, code=f"{ended.fault.domain}.{ended.fault.code}")
-            if ended.stop == "cancelled":
-                raise HarnessError("cancelled", code="cancelled")
-            if ended.stop != "submitted":
-                return False
-            with boundary(SandboxError, "exporting the result"):
-                artifact = self.domain.export(self.task, sandbox)
-        with boundary(GradeError, "grading"):
-            return self.domain.grade(self.task, artifact, self.env).solved
+            artifact = ""
+            if ended.stop == "submitted":
+                with boundary(SandboxError, "exporting the result"):
+                    artifact = self.domain.export(self.task, sandbox)
+        outcome, _, fault = judge(self.task, ended, artifact, ended.fault, self.domain, self.env)
+        if not outcome.counts:
+            self.tally.fault(fault or Fault("harness", outcome.value, "the attempt was cancelled"))
+            return None
+        return outcome is Outcome.SOLVED

@@ -24,6 +24,7 @@ class Attempt:
     messages: list[Message] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     tools: tuple[dict[str, Any], ...] = ()  # native tools that the policy is offered
+    turns: int = 0  # fewer than the configuration's, if not 0
     ledger: LedgerBuilder = field(default_factory=LedgerBuilder)
     usage: Usage = field(default_factory=Usage)
     previous: Reply | None = None
@@ -35,11 +36,11 @@ class Attempt:
     _open: Step = field(default_factory=lambda: Step(-1))
 
     @classmethod
-    def of(cls, config: schema.Harness, resume: Transcript | None) -> "Attempt":
+    def of(cls, config: schema.Harness, resume: Transcript | None, turns: int = 0) -> "Attempt":
         """A new one, or one that goes on from `resume`; the limits count its steps too."""
         if resume is None:
-            return cls(config)
-        made = cls(config, list(resume.messages), list(resume.steps))
+            return cls(config, turns=turns)
+        made = cls(config, list(resume.messages), list(resume.steps), turns=turns)
         made.ledger.forget()  # sampled ids of the prefix are not ours to extend
         return made
 
@@ -63,7 +64,7 @@ class Attempt:
             self.stop = self._limit() or turn()
 
     def _limit(self) -> str:
-        if len(self.steps) >= self.config.max_steps:
+        if len(self.steps) >= min(self.turns or self.config.max_steps, self.config.max_steps):
             return "step_limit"
         if time.monotonic() - self.started > self.config.max_time_s:
             return "time_limit"

@@ -43,7 +43,7 @@ class MiniLoop:
         *,
         resume: Transcript | None = None,
     ) -> Transcript:
-        at = Attempt.of(self.config, resume)
+        at = Attempt.of(self.config, resume, sampling.turns)
         at.tools = self.format.tools
         with at.guarded():
             at.begin(self._first(task))

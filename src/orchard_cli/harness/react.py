@@ -50,7 +50,7 @@ class ReactLoop:
         *,
         resume: Transcript | None = None,
     ) -> Transcript:
-        at = Attempt.of(self.config, resume)
+        at = Attempt.of(self.config, resume, sampling.turns)
         with at.guarded(), closing(self.toolset(task, sandbox)) as tools:
             seen = tools.open()
             at.tools = self.format.offered(tools.specs)

@@ -9,13 +9,17 @@ from ..trajectory import Message, Usage
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample one reply. temperature 0 is greedy. `max_tokens` bounds the reply, `max_context` prompt + reply."""
+    """How to sample one reply. temperature 0 is greedy. `max_tokens` bounds the reply, `max_context` prompt + reply.
+
+    turns: of the whole attempt, where fewer are allowed than the harness has; 0: as many as the harness has.
+    """
 
     temperature: float = 1.0
     top_p: float = 1.0
     max_tokens: int = 1024
     max_context: int = 32768
     seed: int = 0
+    turns: int = 0
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def _credit_all(
 ) -> None:
     config = context.config.credit
     if config.kind == "branch":
-        _refuse_unforkable(context, [(t, tasks[t.task_id]) for t in todo])
+        refuse_unforkable([(context.of(t, tasks[t.task_id]), tasks[t.task_id]) for t in todo])
     with closing(context.open_env()) as env, context.report.track("credit", len(todo)) as tracker:
         estimate = _estimator(context, tasks, env)
         for trajectory, finding in run_jobs(todo, estimate, concurrency=context.concurrency, on_cancel=env.close):
@@ -64,9 +64,9 @@ def _credit_all(
                 dump(found.values(), path)
 
 
-def _refuse_unforkable(context: Context, todo: list[tuple[Trajectory, Task]]) -> None:
+def refuse_unforkable(todo: list[tuple[Domain, Task]]) -> None:
     """A fork copies files, no processes: where those hold the state, a finish from it would measure another world."""
-    for harness in {h.name: h for h in (context.of(t, task).harness(task) for t, task in todo)}.values():
+    for harness in {h.name: h for h in (domain.harness(task) for domain, task in todo)}.values():
         if not harness.forkable:
             raise ConfigError(
                 f"credit=branch cannot go back to a step of an attempt with harness.kind={harness.name}",

@@ -15,15 +15,18 @@ from typing import Any
 
 import msgspec
 
+from .. import schema
 from ..data.account import Account
 from ..data.build import rl_group
 from ..data.example import Example
 from ..domain import Domain
+from ..outcome import Outcome
 from ..policy.policy import Sampling
 from ..rollout import Job, attempt, derive_seed
 from ..sample.advantage import advantages
 from ..sample.telemetry import telemetry
 from ..task import Task
+from ..trajectory import Trajectory
 from ..trajectory.store import Store
 from .context import Context, Summary
 from .groups import NUMBERS, Gathered, Gathering, gather
@@ -56,7 +59,7 @@ def run(context: Context) -> Summary:
         env = stack.enter_context(closing(context.open_env()))
         tracker.update(done=len(records))
         for step in range(len(records), config.rl.steps):
-            gathering = Gathering(config.rl, tasks, policy, sampling(context), step)
+            gathering = Gathering(config.rl, tasks, policy, sampling(context, step), step)
             found = gather(
                 gathering,
                 lambda job: attempt(job, _dealt(context, job), env),
@@ -96,13 +99,16 @@ def _dealt(context: Context, job: Job) -> Domain:
     return context.turn(derive_seed(context.config.seed, "harness", job.task.id, job.number // NUMBERS))
 
 
-def sampling(context: Context) -> Sampling:
+def sampling(context: Context, step: int) -> Sampling:
+    """Of update `step`, from 0; its turns follow the curriculum (GUI recipe: 15, then 30)."""
     config = context.config
+    first, last, steps = config.rl.first_turns, config.harness.max_steps, config.rl.steps
     return Sampling(
         temperature=config.rl.temperature,
         max_tokens=config.harness.max_tokens,
         max_context=config.harness.max_context,
         seed=config.seed,
+        turns=first and first + round((last - first) * step / max(1, steps - 1)),
     )
 
 
@@ -122,9 +128,9 @@ def _learn_from(found: Gathered, context: Context) -> tuple[list[list[Example]],
     for task, verdict in found.verdicts.items():
         attempts = {t.id: t for t in found.attempts[task]}
         kept = [attempts[i] for i in verdict.kept]
-        pool = [t.reward for t in attempts.values() if t.reward is not None]
+        pool = [_reward(t, rl) for t in attempts.values() if t.reward is not None]
         lengths = [sum(len(ledger.logprobs) for ledger in t.ledgers) for t in kept]
-        rewards = [t.reward or 0.0 for t in kept]
+        rewards = [_reward(t, rl) for t in kept]
         given = advantages(rewards, pool, baseline=rl.baseline, scale=rl.scale, lengths=lengths)
         weights = dict(zip(verdict.kept, given, strict=True)) if given else {}
         examples, part = rl_group(attempts.values(), weights, max_length=context.config.harness.max_context)
@@ -133,6 +139,11 @@ def _learn_from(found: Gathered, context: Context) -> tuple[list[list[Example]],
             groups.append(examples)
     account.check()
     return groups, account
+
+
+def _reward(trajectory: Trajectory, rl: schema.Rl) -> float:
+    penalty = rl.format_penalty if trajectory.outcome is Outcome.POLICY_INVALID else 0.0
+    return (trajectory.reward or 0.0) - penalty
 
 
 def _store(context: Context, step: int, found: Gathered) -> None:
