@@ -2,19 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := http,train,gguf,plot,dev
+EXTRAS := http,train,gguf,plot,env,postgres,gui,claw,dev
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: demo test test-all check bench docs venv system clean
+.PHONY: demo test test-all check bench docs venv system system-tests clean
 
 demo: venv
 	$(BIN)/orchard swe run
 	@echo "→ every file of this run lies in runs/swe/demo; $(BIN)/orchard runs show demo prints the tables again"
 
-test: venv
+test: venv system-tests
 	$(PYTEST) -m "not slow and not gpu and not network" -n 2 --dist loadfile
 
-test-all: venv
+test-all: venv system-tests
 	$(PYTEST) -m "not gpu" -n 2 --dist loadfile
 
 check: venv
@@ -37,6 +37,9 @@ $(VENV)/installed: pyproject.toml constraints.txt | system
 
 system:
 	@PYTHON=$(PYTHON) sh .ci/system.sh
+
+system-tests:
+	@PYTHON=$(PYTHON) sh .ci/system.sh tests
 
 clean:
 	rm -rf $(VENV) build dist

@@ -1,6 +1,7 @@
 #!/bin/sh
 # What the machine itself must have: Python >= 3.11 with venv, git, and bubblewrap for the sandboxes.
-# As root with apt it is installed; otherwise one line says what is missing.
+# As root with apt it is installed; otherwise one line says what is missing. `system.sh tests` also wants a browser and
+# a PostgreSQL server; where they cannot be had, the tests that need them are skipped by name.
 set -eu
 python=${PYTHON:-python3}
 missing=
@@ -17,6 +18,21 @@ if [ -n "$missing" ]; then
         echo "error: this machine lacks:$missing" >&2
         echo "hint: install it with your package manager, for example: sudo apt-get install$missing" >&2
         exit 1
+    fi
+fi
+if [ "${1:-}" = tests ]; then
+    wanted=
+    command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
+        [ -n "${PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH:-}" ] || wanted="$wanted chromium"
+    [ -d /usr/lib/postgresql ] || command -v postgres >/dev/null 2>&1 || wanted="$wanted postgresql"
+    if [ -n "$wanted" ]; then
+        if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+            apt-get update -qq
+            # shellcheck disable=SC2086 - a list of packages
+            DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $wanted >/dev/null
+        else
+            echo "note: without$wanted the tests that need it are skipped" >&2
+        fi
     fi
 fi
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
