@@ -84,3 +84,14 @@ def test_html_is_one_file_and_escapes_what_comes_from_outside():
 
 def test_ks_double_up_to_the_largest():
     assert [ks(n) for n in (1, 2, 4, 6)] == [[1], [1, 2], [1, 2, 4], [1, 2, 4, 6]]
+
+
+def test_families_of_one_part_have_a_row_together():
+    made = [
+        msgspec.structs.replace(t, family=f"{'old' if t.family == 'a' else 'new'}/{t.family}")
+        for t in cell("p", 0.0, 3).trajectories
+    ]
+    (row,) = report([Cell("p", 0.0, made)], CFG, title="t").rows
+    assert list(row.families) == ["new", "new/b", "old", "old/a"]
+    assert row.families["old"].value == row.families["old/a"].value == 0.2
+    assert row.families["new"].tasks == 10

@@ -99,6 +99,15 @@ def ks(most: int) -> list[int]:
     return [*powers, most]
 
 
+def _families(tasks: Sequence[Counts]) -> list[str]:
+    """Every family; of `part/family` names also each part, as a row over its families."""
+    return sorted({t.family for t in tasks} | {t.family.rpartition("/")[0] for t in tasks if "/" in t.family})
+
+
+def _belongs(family: str, row: str) -> bool:
+    return family == row or (bool(row) and family.startswith(f"{row}/"))
+
+
 def _row(cell: Cell, tasks: list[Counts], cfg: schema.Eval, seed: int) -> Row:
     def measure(some: Sequence[Counts], k: int = 1, every: bool = False, missing: int = cell.missing) -> Estimate:
         return estimate(
@@ -115,13 +124,13 @@ def _row(cell: Cell, tasks: list[Counts], cfg: schema.Eval, seed: int) -> Row:
     most = min(cfg.k, max((t.n + t.lost for t in tasks), default=1))
     wider = [k for k in ks(most) if k > 1]
     estimates = [measure(tasks), *(measure(tasks, k) for k in wider), *(measure(tasks, k, True) for k in wider)]
-    families = sorted({t.family for t in tasks})
+    families = _families(tasks)
     made = cell.trajectories
     return Row(
         cell.policy,
         cell.temperature,
         tuple(estimates),
-        {f or "(none)": measure([t for t in tasks if t.family == f], missing=0) for f in families},
+        {f or "(none)": measure([t for t in tasks if _belongs(t.family, f)], missing=0) for f in families},
         dict(sorted(Counter(t.outcome.value for t in made).items())),
         sum((t.usage for t in made), Usage()),
         sum(len(t.steps) for t in made) / len(made) if made else 0.0,
