@@ -17,29 +17,34 @@ class Model:
     """The policy that we train."""
 
     kind: str = "tiny"
-    """tiny: built offline, random weights; hf: a transformers checkpoint."""
+    """tiny: built offline, random weights; tiny_vl: the same, and it sees pictures; hf: a transformers checkpoint."""
     path: str = only("", "hf")
     """Checkpoint directory or hub name (hf)."""
-    hidden: int = only(256, "tiny")
-    """Width of the residual stream (tiny)."""
-    layers: int = only(3, "tiny")
-    """Transformer layers (tiny)."""
-    heads: int = only(4, "tiny")
-    """Attention heads (tiny)."""
-    ffn: int = only(512, "tiny")
-    """Width of the feed-forward layer (tiny)."""
+    hidden: int = only(256, "tiny", "tiny_vl")
+    """Width of the residual stream (tiny, tiny_vl)."""
+    layers: int = only(3, "tiny", "tiny_vl")
+    """Transformer layers (tiny, tiny_vl)."""
+    heads: int = only(4, "tiny", "tiny_vl")
+    """Attention heads (tiny, tiny_vl)."""
+    ffn: int = only(512, "tiny", "tiny_vl")
+    """Width of the feed-forward layer (tiny, tiny_vl)."""
     lr: float = 1e-5
     """Peak rate of AdamW in sft that suits this model; `sft.lr` overrides it."""
     rl_lr: float = 1e-6
     """Rate of AdamW in rl that suits this model; `rl.lr` overrides it."""
-    vocab: int = only(1024, "tiny")
-    """Largest vocabulary of the tokenizer that is trained on the distilled text (tiny)."""
+    vocab: int = only(1024, "tiny", "tiny_vl")
+    """Largest vocabulary of the tokenizer that is trained on the distilled text (tiny, tiny_vl)."""
     dtype: str = "bfloat16"
     """Number format of weights while sampling; training keeps float32 masters."""
     device: str = "auto"
     """auto, cpu or cuda."""
     threads: int = 0
     """CPU threads for tensor work; 0: as many as there are cores."""
+
+    @property
+    def made(self) -> bool:
+        """Whether it is built here, with random weights, from the distilled text."""
+        return self.kind in ("tiny", "tiny_vl")
 
 
 @dataclass
@@ -125,7 +130,7 @@ class Harness:
     format_errors: int = 3
     """Unparsable replies in a row that end the attempt."""
     images: int = only(3, "react")
-    """Newest images that an endpoint is sent; older ones leave the prompt, never the record (react)."""
+    """Newest images that a policy is shown; older ones leave the prompt, never the record (react)."""
 
     def __post_init__(self) -> None:
         _at_least("harness.images", self.images, 0)
@@ -202,6 +207,8 @@ class Sft:
 
     unresolved: str = "rise"
     """rise: only rising segments; none: leave out; full: all of it (for comparison)."""
+    turns: str = "all"
+    """all: an example learns every turn of its conversation; last: one example for each turn, which learns that one."""
     tokens: int = 300_000
     """Training budget in tokens, observations included."""
     batch_tokens: int = 2048
@@ -225,6 +232,8 @@ class Sft:
 
     def __post_init__(self) -> None:
         _at_least("sft.tokens", self.tokens, 1)
+        if self.turns not in ("all", "last"):
+            raise ValueError(f"sft.turns ({self.turns}) is neither all nor last")
 
 
 @dataclass
@@ -285,7 +294,7 @@ class Rl:
     first_turns: int = 0
     """Turns of an attempt in the first update, growing to harness.max_steps in the last; 0: that many throughout."""
     format_penalty: float = 0.0
-    """Taken off the reward of an attempt that ended on unparsable replies (GUI recipe: 1)."""
+    """Taken off the reward of an attempt that ended on unparsable replies (OpenWebRL: 1)."""
     oversample: int = 3
     """Tasks that may be tried for each kept group before the step goes on short."""
     max_infra_rate: float = 0.2

@@ -27,6 +27,7 @@ from ..sample.advantage import advantages
 from ..sample.telemetry import telemetry
 from ..task import Task
 from ..trajectory import Trajectory
+from ..trajectory.blobs import FOLDER, Blobs
 from ..trajectory.store import Store
 from .context import Context, Summary
 from .groups import NUMBERS, Gathered, Gathering, gather
@@ -36,6 +37,7 @@ from .sft import suited
 def run(context: Context) -> Summary:
     """Writes rl/trajectories/step-NNNN.jsonl.zst, rl/steps.jsonl, rl/checkpoint."""
     from ..policy import open_policy
+    from ..policy.sight import Sight
     from ..policy.weights import load, save
     from ..train import state
     from ..train.optim import build
@@ -52,7 +54,9 @@ def run(context: Context) -> Summary:
     tasks = _forever(context.rl_tasks(), config.seed)
     next(islice(tasks, sum(r["tried"] for r in records), None), None) if records else None
     (folder / "trajectories").mkdir(parents=True, exist_ok=True)
-    policy = open_policy(start, config.model, name="rl")
+    blobs = Blobs(context.root / FOLDER)
+    sight = Sight.of(model, start, blobs, config.harness.images)
+    policy = open_policy(start, config.model, name="rl", blobs=blobs, images=config.harness.images)
     policy.update(model, len(records))
     with ExitStack() as stack, context.report.track("rl", config.rl.steps, "steps") as tracker:
         stack.callback(policy.close)
@@ -79,7 +83,13 @@ def run(context: Context) -> Summary:
             if groups:
                 record["update"] = asdict(
                     update_rl(
-                        model, optim, groups, config.rl, seed=config.seed + step, constant=config.harness.max_context
+                        model,
+                        optim,
+                        groups,
+                        config.rl,
+                        seed=config.seed + step,
+                        constant=config.harness.max_context,
+                        sight=sight,
                     )
                 )
                 policy.update(model, step + 1)
@@ -89,7 +99,7 @@ def run(context: Context) -> Summary:
                 folder / ".state" / "trainer.pt", model, optim, step=step + 1, key=key, extra={"records": records}
             )
             tracker.update(counts=_shown(record))
-    save(model, tokenizer, folder / "checkpoint")
+    save(model, tokenizer, folder / "checkpoint", sight and sight.processor)
     (folder / "steps.jsonl").write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in records))
     return _summary(context, records)
 
@@ -100,7 +110,7 @@ def _dealt(context: Context, job: Job) -> Domain:
 
 
 def sampling(context: Context, step: int) -> Sampling:
-    """Of update `step`, from 0; its turns follow the curriculum (GUI recipe: 15, then 30)."""
+    """Of update `step`, from 0; its turns follow the curriculum (OpenWebRL: 15, then 30)."""
     config = context.config
     first, last, steps = config.rl.first_turns, config.harness.max_steps, config.rl.steps
     return Sampling(
