@@ -60,6 +60,8 @@ def _become(make: Make, listener: socket.socket, name: str, token: str, workdir:
         close_all_but({listener.fileno(), *ground.needs()})
         ground.enter()
         agent = Agent(listener, ground, sandbox=name, token=token, workdir=workdir, base={})
+        if ground.adopts:
+            agent.children.adopt_orphans()
         gc.freeze()  # a collection would touch, and so copy, what we share with the spawner
         agent.run()
     except BaseException:  # noqa: BLE001 - last stop before the child would run the spawner's loop
