@@ -69,12 +69,15 @@ def steps(seats: Seats, sandbox: Sandbox, view: str, repeat: int) -> Figures:
     return figures(times)
 
 
-def resets(seats: Seats, sandbox: Sandbox, repeat: int) -> Figures:
-    """A fresh profile at the start of an episode."""
+def resets(seats: Seats, sandbox: Sandbox, repeat: int, *, ahead: bool) -> Figures:
+    """A fresh profile at the start of an episode: back to back, or with the next one made ahead while nobody asks."""
     times = []
     for number in range(repeat):
         seat, _ = seats.take(sandbox, miniwob.site(), miniwob.visit(task(PAGES[0])))
         visit = miniwob.visit(task(PAGES[number % len(PAGES)], number))
+        if ahead:
+            seat.ask("rest", 10)
+            time.sleep(0.5)
         times.append(clocked(lambda s=seat, v=visit: seats._reset(s, miniwob.site(), v)))  # type: ignore[misc]
         seats.give(miniwob.site(), seat)
     return figures(times)
@@ -163,7 +166,8 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         first = opened(seats, sandbox, PAGES[0])
         table = {"first start": figures([clocked(first.open)])}
         first.close()
-        table["reset"] = resets(seats, sandbox, options.repeat // 2)
+        table["reset"] = resets(seats, sandbox, options.repeat // 2, ahead=True)
+        table["reset, in a row"] = resets(seats, sandbox, options.repeat // 2, ahead=False)
         table["step, text"] = steps(seats, sandbox, "axtree", options.repeat)
         table["step, screenshot"] = steps(seats, sandbox, "screenshot", options.repeat)
         table["step, both"] = steps(seats, sandbox, "both", options.repeat)

@@ -12,6 +12,7 @@ Done = tuple[str, str]  # code, words
 TYPED = 200  # characters that are typed key by key; what is longer is inserted
 LOAD_MS = 15_000
 INPUT_S = 5.0  # for the page to take one event
+STIRS = ("click", "write", "press_keys", "drag")
 SET = ("date", "time", "datetime-local", "month", "week", "color", "range")
 
 
@@ -24,7 +25,10 @@ class Deeds:
         """Raises `Unresponsive` if the page does not answer."""
         try:
             async with asyncio.timeout(60 + float(args.get("seconds", 0))):
+                tab = self._tabs.current
                 done: Done = await getattr(self, f"_{name}")(**args)
+                if name in STIRS and tab in self._tabs.all:
+                    await tab.ask("tick")  # what the page set going, a navigation say, has begun by then
                 return done
         except Unresponsive:
             raise

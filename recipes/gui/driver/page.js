@@ -350,5 +350,6 @@
     const rect = element.getBoundingClientRect();
     return {x: rect.x + element.clientLeft, y: rect.y + element.clientTop};
   };
-  globalThis.orchard = {look, box, element: find, aim, focus, value, set, scroll, shift: (x, y) => { offset.x = x; offset.y = y; }};
+  const tick = () => new Promise((done) => setTimeout(done, 0));
+  globalThis.orchard = {tick, look, box, element: find, aim, focus, value, set, scroll, shift: (x, y) => { offset.x = x; offset.y = y; }};
 })();

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from .deeds import Deeds
-from .faults import Trouble, net_error, page_fault
+from .faults import Trouble, net_error
 from .site import Site, fetch
 from .tab import PATIENCE_S, Unresponsive
 from .tabs import Tabs
@@ -143,12 +143,9 @@ class Session:
         except Exception as error:
             code, words = net_error(str(error))
             raise Trouble("site", code, f"{url}: {words}") from error
-        status = response.status if response else 0
-        if status >= 400:
-            text = await tab.main_world("document.body ? document.body.innerText.slice(0, 3000) : ''") or ""
-            fault = page_fault(status, await tab.page.title(), text)
-            if fault:
-                raise Trouble("site", fault[0], f"{url}: {fault[1]}")
+        tab.status = response.status if response else 0
+        if (tab.status >= 400 or not self._probe) and (fault := await tab.fault()):
+            raise Trouble("site", fault[0], f"{url}: {fault[1]}")
 
     async def act(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
         """One of the policy's actions: {"code", "text", "status"}. What the page does to it is told, not raised."""
@@ -170,8 +167,7 @@ class Session:
         notes = tabs.take()
         if tab in tabs.all and tab.url != before:
             notes.append(("navigated", f"now at {tab.url[:300]}"))
-            fault = page_fault(tab.status, "", "") if tab.status >= 400 else None
-            if fault:
+            if (tab.status >= 400 or not self._probe) and (fault := await tab.fault()):
                 notes.append(fault)
         serious = [note[0] for note in notes if note[0] not in ("navigated", "new_tab", "dialog")]
         words = "; ".join(part for part in (text, *(note[1] for note in notes)) if part)
@@ -206,13 +202,14 @@ class Session:
         site = await asyncio.to_thread(fetch, self._after) if self._after else None
         return {"url": tabs.current.url, "tabs": [tab.url for tab in tabs.all], "status": self._status, "site": site}
 
-    async def health(self) -> dict[str, Any]:
+    async def health(self) -> dict[str, bool]:
         return {"connected": self._browser.is_connected()}
 
     async def exit(self) -> dict[str, Any]:
         self.over = True
         if self._spare is not None:
-            self._spare[1].cancel()
+            with contextlib.suppress(Exception):
+                self._tabs = await self._spare[1]
         await self._drop()
         self._site.stop()
         for closing in (self._browser.close, self._playwright.stop):

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .faults import page_fault
+
 SOURCE = Path(__file__).with_name("page.js").read_text()
 SETTLE = "new Promise(done => { requestAnimationFrame(() => setTimeout(done, 0)); setTimeout(done, 60); })"
 PATIENCE_S = 5.0  # for a page to answer anything at all
@@ -199,6 +201,11 @@ class Tab:
             details = said["exceptionDetails"]
             raise RuntimeError(details.get("exception", {}).get("description", details.get("text", "it failed")))
         return said["result"].get("value")
+
+    async def fault(self) -> tuple[str, str] | None:
+        """What the site shows instead of the page: (code, words), or None."""
+        said = await self.main_world("[document.title, document.body ? document.body.innerText.slice(0, 3000) : '']")
+        return page_fault(self.status, *map(str, said or ("", "")))
 
     async def picture(self) -> str:
         """The viewport as PNG, in base64."""

@@ -15,6 +15,7 @@ from .conftest import HERE, Hand
         ("404", "http_error"),
         ("403", "blocked"),
         ("500", "site_down"),
+        ("captcha", "captcha"),
     ],
 )
 def test_going_nowhere_is_told(hand: Hand, page: str, code: str) -> None:
@@ -30,7 +31,13 @@ def test_a_dead_port_is_told(hand: Hand) -> None:
 
 @pytest.mark.parametrize(
     ("page", "code"),
-    [("loop", "site.redirect_loop"), ("403", "site.blocked"), ("500", "site.site_down"), ("auth", "site.http_auth")],
+    [
+        ("loop", "site.redirect_loop"),
+        ("403", "site.blocked"),
+        ("500", "site.site_down"),
+        ("auth", "site.http_auth"),
+        ("captcha", "site.captcha"),
+    ],
 )
 def test_a_site_that_fails_at_the_start_is_a_fault_of_the_site(hand: Hand, page: str, code: str) -> None:
     with pytest.raises(BrowserFault) as caught:
