@@ -114,7 +114,7 @@ def exec_(
         opened = open_(env, box)
         try:
             wanted: Any = command if len(command) > 1 else command[0]
-            code = show(opened.stream(wanted, timeout_s=timeout_s))
+            code = show(opened.start(wanted, timeout_s=timeout_s).events())
         finally:
             if box == "new":
                 opened.close()
@@ -133,7 +133,7 @@ def shell(box: Box = "new", url: Url = HERE, key_env: KeyEnv = KEY) -> None:
             while (line := read_line(f"{opened.id}:{folder}$ ")) is not None:
                 # the folder goes to a file of its own, so that output stays what the command printed
                 script = f"trap 'pwd >/tmp/.orchard-shell' EXIT\n{line}"
-                show(opened.stream(script, timeout_s=3600.0, cwd=folder))
+                show(opened.start(script, timeout_s=3600.0, cwd=folder).events())
                 folder = opened.read("/tmp/.orchard-shell").decode(errors="replace").rstrip("\n") or folder
         finally:
             if box == "new":

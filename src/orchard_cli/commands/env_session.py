@@ -3,17 +3,17 @@
 import os
 import secrets
 import sys
-from base64 import b64decode
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ..console import Console
+from ..env.execution import Event
 from ..env.network.endpoint import ModelEndpoint
 from ..env.remote.env import RemoteEnv
 from ..env.remote.sandbox import RemoteSandbox
 from ..env.sandbox import Spec
-from ..errors import ConfigError, SandboxError
+from ..errors import ConfigError
 
 
 def client(url: str, key_env: str) -> RemoteEnv:
@@ -24,20 +24,18 @@ def open_(env: RemoteEnv, box: str) -> RemoteSandbox:
     return env.open(Spec()) if box == "new" else env.attach(box)
 
 
-def show(frames: Iterable[dict[str, Any]]) -> int:
+def show(events: Iterable[Event]) -> int:
     """Print what comes; the exit code (128 + the signal, 124 for a timeout of ours)."""
     code = 0
-    for frame in frames:
-        if frame["type"] in ("out", "err"):
-            data = frame["text"].encode() if "text" in frame else b64decode(frame["b64"])
-            stream = sys.stdout.buffer if frame["type"] == "out" else sys.stderr.buffer
-            stream.write(data)
+    for event in events:
+        if event.type in ("out", "err"):
+            stream = sys.stdout.buffer if event.type == "out" else sys.stderr.buffer
+            stream.write(event.data)
             stream.flush()
-        elif frame["type"] == "fault":
-            raise SandboxError(frame["message"], code=frame["code"], hint=frame.get("hint", ""))
-        elif frame["type"] == "exit":
-            known = {"timeout": 124, "oom": 137}.get(frame["reason"])
-            code = known or (frame["exit_code"] if frame["exit_code"] is not None else 128 + (frame["signal"] or 0))
+        elif event.type == "exit":
+            ended: Any = event.more
+            known = {"timeout": 124, "oom": 137}.get(ended["reason"])
+            code = known or (ended["exit_code"] if ended["exit_code"] is not None else 128 + (ended["signal"] or 0))
     return code
 
 

@@ -125,9 +125,9 @@ def test_large_files_travel_in_pieces(rest: Rest, tmp_path: Path) -> None:
 
 def test_frames_stream_and_end(rest: Rest) -> None:
     with RemoteEnv(rest.url, rest.key) as env, env.open(Spec()) as box:
-        frames = list(box.stream("echo a; echo b >&2; exit 4"))
-    assert [frame["type"] for frame in frames] == ["started", "out", "err", "exit"]
-    assert frames[-1]["exit_code"] == 4
+        events = list(box.start("echo a; echo b >&2; exit 4").events())
+    assert [event.type for event in events] == ["started", "out", "err", "exit"]
+    assert events[-1].more["exit_code"] == 4
 
 
 def test_the_same_client_awaited(rest: Rest) -> None:
@@ -137,8 +137,8 @@ def test_the_same_client_awaited(rest: Rest) -> None:
         async with AsyncEnv(rest.url, rest.key) as env, await env.open(Spec()) as box:
             await box.write("f", b"x")
             results = await asyncio.gather(*(box.exec(f"cat f; echo {n}") for n in range(8)))
-            frames = [frame async for frame in box.stream("echo hi")]
-            assert frames[-1]["exit_code"] == 0
+            events = [event async for event in box.stream("echo hi")]
+            assert events[-1].more["exit_code"] == 0
             async with await box.fork() as fork:
                 assert await fork.read("f") == b"x"
             return [result.stdout for result in results]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from orchard_cli.env.execution import Terminal
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.remote import RemoteEnv
 from orchard_cli.env.sandbox import Bind, Env, Limits, Spec
@@ -122,6 +123,42 @@ def test_a_port_inside_is_reached(place: Env) -> None:
         with pytest.raises(SandboxError) as caught:
             box.connect(4243)
         assert caught.value.fault.code == "connect_refused"
+
+
+def test_a_command_is_heard_while_it_runs_and_fed(place: Env) -> None:
+    with place.open(Spec()) as box:
+        running = box.start("echo ready; while read line; do echo got $line; done; echo end", stdin=None)
+        events = running.events()
+        heard = b""
+        while b"ready" not in heard:
+            heard += next(events).data
+        running.write(b"one\n")
+        while b"got one" not in heard:
+            heard += next(events).data
+        running.close_stdin()
+        assert running.wait(30).stdout == b"ready\ngot one\nend\n"
+        assert list(events)[-1].type == "exit"
+
+
+def test_a_command_is_cancelled_and_signalled(place: Env) -> None:
+    with place.open(Spec()) as box:
+        running = box.start("echo up; sleep 60")
+        next(event for event in running.events() if event.data)
+        with pytest.raises(SandboxError) as caught:
+            running.wait(0.05)
+        assert caught.value.fault.code == "client.still_running"
+        running.cancel()
+        assert running.wait(30).reason == "cancelled"
+        trapped = box.start("trap 'echo hup; exit 5' HUP; echo up; while :; do sleep 0.05; done")
+        next(event for event in trapped.events() if event.data)
+        trapped.signal(1)
+        assert trapped.wait(30).stdout == b"up\nhup\n"
+
+
+def test_a_terminal(place: Env) -> None:
+    with place.open(Spec()) as box:
+        running = box.start("tty >/dev/null && stty size", terminal=Terminal(30, 99))
+        assert b"30 99" in running.wait(30).stdout
 
 
 def test_closing_twice_is_fine(place: Env) -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..execution import Event
 from ..sandbox import ExecResult, Spec
 from .env import RemoteEnv
 from .sandbox import RemoteSandbox
@@ -51,7 +52,7 @@ class AsyncSandbox:
     async def exec(self, command: str | Sequence[str], **options: Any) -> ExecResult:
         return await self._env.call(lambda: self._box.exec(command, **options))
 
-    async def stream(self, command: str | Sequence[str], **options: Any) -> AsyncIterator[dict[str, Any]]:
+    async def stream(self, command: str | Sequence[str], **options: Any) -> AsyncIterator[Event]:
         """Frames as they come. Leaving early ends the reading, not the command."""
         loop, frames = asyncio.get_running_loop(), asyncio.Queue[Any](256)
         left = threading.Event()
@@ -59,7 +60,7 @@ class AsyncSandbox:
         def pump() -> None:
             end: object = None
             try:
-                for frame in self._box.stream(command, **options):
+                for frame in self._box.start(command, **options).events():
                     asyncio.run_coroutine_threadsafe(frames.put(frame), loop).result()
                     if left.is_set():
                         return

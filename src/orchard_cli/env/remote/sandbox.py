@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import os
+import secrets
 import socket
 import threading
 import time
@@ -15,10 +16,11 @@ from typing import IO, Any
 import msgspec
 
 from ...errors import SandboxError
-from ..sandbox import ExecResult
+from ..execution import ExecResult, Terminal
 from ..service.bodies import ExecBody, ExecView, FileView, Names, Page, SandboxView, exec_result
 from ..service.problem import of_view
 from .client import Client
+from .execution import RemoteExecution
 from .tunnel import connect
 
 WAIT_S = 50.0  # of one request; then it is asked again
@@ -61,25 +63,25 @@ class RemoteSandbox:
         assert view.result is not None
         return exec_result(view.result)
 
-    def stream(
-        self, command: str | Sequence[str], *, timeout_s: float = 60.0, **options: Any
-    ) -> Iterator[dict[str, Any]]:
-        """Frames as they come (`started`, `out`, `err`, `gap`, `exit`); a lost connection is gone on from the last."""
-        names = {"cwd": None, "env": None, "stdin": b"", "max_bytes": 1_048_576, "merge": False} | options
-        body = exec_body(command, timeout_s, **names)
-        raw = self._ask("POST", "/execs", msgspec.json.encode(body))
-        id, after = msgspec.json.decode(raw, type=ExecView).id, 0
-        until = time.monotonic() + timeout_s + SLACK_S
-        while True:
-            try:
-                for frame in self.events(id, after):
-                    after = frame["seq"]
-                    yield frame
-                    if frame["type"] in ("exit", "fault"):
-                        return
-            except SandboxError as error:
-                if error.fault.code != "infra.connection_lost" or time.monotonic() > until:
-                    raise
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        key: str = "",
+        timeout_s: float = 60.0,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = b"",
+        terminal: Terminal | None = None,
+        max_bytes: int = 1_048_576,
+        merge: bool = False,
+    ) -> RemoteExecution:
+        key = key or secrets.token_hex(16)
+        body = exec_body(command, timeout_s, cwd, env, stdin or b"", max_bytes, merge)
+        size = (terminal.rows, terminal.cols) if terminal else (0, 0)
+        body = msgspec.structs.replace(body, open_stdin=stdin is None, rows=size[0], cols=size[1])
+        view = msgspec.json.decode(self._ask("POST", "/execs", msgspec.json.encode(body), key=key), type=ExecView)
+        return RemoteExecution(self._ask, self.events, view, key)
 
     def events(self, exec_id: str, after: int = 0) -> Iterator[dict[str, Any]]:
         """Frames of one command after a cursor, pings left out."""

@@ -116,6 +116,9 @@ class ExecBody(Body, frozen=True):
     timeout_s: float = 60.0
     max_bytes: int = 1_048_576
     merge: bool = False
+    open_stdin: bool = False  # fed by POST …/stdin
+    rows: int = 0  # with `cols`: a terminal of that size
+    cols: int = 0
 
 
 class PatchBody(Body, frozen=True):

@@ -102,8 +102,9 @@ class Call:
         if not key:
             return await act()
         once = self.service.once
-        url = self.request.url.path.encode()
-        digest = once.digest(self.request.method.encode(), url, raw)
+        asked = sorted((name, values) for name, values in self._query.items() if name != "wait")
+        url = f"{self.request.method} {self.request.url.path} {asked}".encode(errors="surrogateescape")
+        digest = once.digest(url, raw)
         return await once.run(self.who.tenant, key, digest, act, early=early)
 
 

@@ -3,20 +3,25 @@
 import asyncio
 import os
 import secrets
+import threading
 import time
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from ...errors import SandboxError
-from ..sandbox import ExecResult, Sandbox
+from ..execution import Event, ExecResult, Terminal
+from ..execution import Execution as Running
+from ..sandbox import Interactive, Sandbox
 from .bodies import ExecBody, ExecView, output, result_view
 from .journal import Journal
 from .problem import fault_view, refused
 
 KEPT = 256  # ended commands whose results can be fetched again
 KEPT_BYTES = 16 << 20
+AHEAD = 32  # pieces that were heard and are not yet in the journal
 PIECE = 1 << 16
 
 
@@ -28,6 +33,8 @@ class Execution:
         self.result: ExecResult | None = None
         self.fault: SandboxError | None = None
         self.journal = Journal()
+        self.handle: Running | None = None  # while it can be talked to
+        self.heard = False  # its output is in the journal already
         self.began = time.monotonic()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -49,11 +56,13 @@ class Execution:
 
     def end(self, result: ExecResult | None, fault: SandboxError | None) -> None:
         self.result, self.fault = result, fault
-        if result:
+        self.handle = None
+        if result and not self.heard:
             for name, data in (("out", result.stdout), ("err", result.stderr)):
                 for start in range(0, len(data), PIECE):
                     piece = data[start : start + PIECE]
                     self.journal.add({"type": name, "offset": start, **_plain(piece)}, len(piece))
+        if result:
             self.journal.add({"type": "exit", **exit_view(result)})
         elif fault:
             self.journal.add({"type": "fault", **fault_view(fault)})
@@ -72,23 +81,37 @@ class Execs:
         self._tasks: set[asyncio.Task[None]] = set()
         self.running = 0
 
-    def start(self, body: ExecBody, id: str = "") -> Execution:
-        """Begin a command. Raises `client.bad_request` before anything is done."""
+    def start(self, body: ExecBody, id: str = "", *, live: bool = False) -> Execution:
+        """Begin a command. Raises `client.bad_request` before anything is done.
+
+        A `live` one is heard while it runs, and can be talked to and cancelled; any other costs less.
+        """
         command, options = _call(body)
+        talks = body.open_stdin or body.rows > 0
+        if talks and not hasattr(self._backend, "start"):
+            raise refused("this back end has no commands that can be talked to", "client.unsupported")
         execution = Execution(id or new_id(), self._sandbox)
         self._known[execution.id] = execution
         execution.journal.add({"type": "started"})
         self.running += 1
-        task = asyncio.get_running_loop().create_task(self._run(execution, command, options))
+        if talks or (live and hasattr(self._backend, "start")):
+            options["stdin"] = None if body.open_stdin else options["stdin"]
+            options["terminal"] = Terminal(body.rows, body.cols) if body.rows else None
+            work = partial(
+                hear, execution, cast(Interactive, self._backend), command, options, asyncio.get_running_loop()
+            )
+        else:
+            work = partial(self._backend.exec, command, **options)
+        task = asyncio.get_running_loop().create_task(self._run(execution, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return execution
 
-    async def _run(self, execution: Execution, command: str | Sequence[str], options: dict[str, Any]) -> None:
+    async def _run(self, execution: Execution, work: Callable[[], ExecResult]) -> None:
         loop = asyncio.get_running_loop()
         result, fault = None, None
         try:
-            result = await loop.run_in_executor(self._pool, lambda: self._backend.exec(command, **options))
+            result = await loop.run_in_executor(self._pool, work)
         except SandboxError as error:
             fault = error
         except Exception as error:  # noqa: BLE001 - a back end's own failure becomes the command's record
@@ -128,6 +151,29 @@ class Execs:
         """Wait until every command has its record (after the back end closed)."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=30)
+
+
+def hear(
+    execution: Execution,
+    backend: Interactive,
+    command: str | Sequence[str],
+    options: dict[str, Any],
+    loop: asyncio.AbstractEventLoop,
+) -> ExecResult:
+    """In a thread: start the command, hand on what it says as it says it, return how it ended."""
+    handle = backend.start(command, key=execution.id, **options)
+    execution.handle, execution.heard = handle, True
+    room = threading.BoundedSemaphore(AHEAD)
+
+    def take(event: Event) -> None:
+        execution.journal.add({"type": event.type, "offset": event.offset, **_plain(event.data)}, len(event.data) + 100)
+        room.release()
+
+    for event in handle.events():
+        if event.type in ("out", "err"):
+            room.acquire()
+            loop.call_soon_threadsafe(take, event)
+    return handle.wait()
 
 
 def exit_view(result: ExecResult) -> dict[str, Any]:

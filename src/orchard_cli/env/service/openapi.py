@@ -18,6 +18,10 @@ PARAMETERS = {
     "path": "In the sandbox; relative to its work directory",
     "mode": "Octal permissions",
     "tenant": "Only of this tenant",
+    "close": "1: no more input will come",
+    "number": "Of the signal; 15 by default",
+    "rows": "Lines of the terminal",
+    "cols": "Columns of the terminal",
 }
 
 

@@ -22,6 +22,7 @@ STATUS = {
     "client.key_unfinished": 409,
     "client.id_taken": 409,
     "client.not_ready": 409,
+    "client.not_live": 409,
     "client.gone": 410,
     "client.result_dropped": 410,
     "client.too_large": 413,

@@ -107,6 +107,11 @@ class _Thread(threading.Thread):
             self.started_or_failed.set()
             self.ended.set()
 
+    def wait(self) -> None:
+        """Until it ended. In short waits: a signal that another thread received is acted upon between them only."""
+        while not self.ended.wait(0.2):
+            pass
+
     async def _serve(self) -> None:
         async with _opened(*self._made) as server:
             self.server = server
@@ -120,7 +125,7 @@ class _Thread(threading.Thread):
 @dataclass(frozen=True)
 class Running:
     url: str
-    wait: Callable[[], object]  # until the server ended by itself
+    wait: Callable[[], None]  # until the server ended by itself
 
 
 @contextmanager
@@ -139,11 +144,11 @@ def running(env: Env, settings: Settings, listener: socket.socket) -> Iterator[R
     try:
         if thread.error:
             raise thread.error if isinstance(thread.error, OrchardError) else ConfigError(str(thread.error))
-        yield Running(address(listener), thread.ended.wait)
+        yield Running(address(listener), thread.wait)
     finally:
         if thread.server:
             thread.server.should_exit = True
-        thread.ended.wait()
+        thread.wait()
         thread.join()
         listener.close()
     if thread.error:

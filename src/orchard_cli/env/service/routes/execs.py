@@ -1,11 +1,12 @@
 """Commands: run, wait, follow, cancel."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
+from ...execution import Execution as Running
 from ..bodies import ExecBody, ExecView
 from ..call import Call, Operation, json, stream
 from ..execs import Execution, new_id
@@ -15,30 +16,30 @@ from ..problem import refused
 
 async def run(call: Call) -> Response:
     """Answered when the command ended or `wait` is over, whichever is first; its id serves to ask again."""
-    live, execution = await begin(call)
+    live, execution = await begin(call, live=not call.wait_s)
     view = await execution.wait(call.wait_s)
     live.touch()
     return json(view, 200 if view.state != "running" else 202)
 
 
-async def begin(call: Call) -> tuple[Live, Execution]:
+async def begin(call: Call, *, live: bool) -> tuple[Live, Execution]:
     body, raw = await call.read(ExecBody)
     service, who = call.service, call.who
-    live = await service.fleet.locate(call.path("id"), who)
-    _, execs = live.open_box()
-    live.touch()
+    held = await service.fleet.locate(call.path("id"), who)
+    _, execs = held.open_box()
+    held.touch()
     id = new_id()
 
     async def act() -> dict[str, Any]:
         if service.busy[who.key] >= who.max_execs:
             raise refused(f"this key may run {who.max_execs} commands at once", "capacity.quota")
-        execution = execs.start(body, id)
+        execution = execs.start(body, id, live=live)
         service.busy[who.key] += 1
         execution.ended.add_done_callback(lambda _: service.busy.subtract([who.key]))
         return {"exec": id}
 
     answer = await call.once(raw, act, {"exec": id})
-    return live, execs.find(answer["exec"])
+    return held, execs.find(answer["exec"])
 
 
 async def _find(call: Call) -> Execution:
@@ -71,14 +72,76 @@ async def _lines(execution: Execution, after: int) -> AsyncIterator[bytes]:
 
 async def follow(call: Call) -> Response:
     """Run and follow in one request; the id is in the header, to go on from the last `seq` elsewhere."""
-    _, execution = await begin(call)
+    _, execution = await begin(call, live=True)
     return stream(_lines(execution, 0), "application/x-ndjson", {"X-Orchard-Exec": execution.id})
+
+
+async def _handle(call: Call) -> Running:
+    """Of a command that can be talked to. Raises `client.not_live` for any other."""
+    execution = await _find(call)
+    if execution.handle is None:
+        raise refused(
+            "this command has ended, or was begun with `wait`, which nothing can talk to",
+            "client.not_live",
+            hint="begin it without `wait`, or by `execs:stream`",
+        )
+    return execution.handle
+
+
+async def _tell(call: Call, raw: bytes, what: Callable[[], object]) -> Response:
+    async def act() -> dict[str, bool]:
+        await call.service.fleet.chore(what)
+        return {"done": True}
+
+    return json(await call.once(raw, act))
+
+
+async def cancel(call: Call) -> Response:
+    handle = await _handle(call)
+    return await _tell(call, b"", handle.cancel)
+
+
+async def stdin(call: Call) -> Response:
+    handle, raw = await _handle(call), await call.raw()
+    close = call.query("close") == "1"
+
+    def feed() -> None:
+        if raw:
+            handle.write(raw)
+        if close:
+            handle.close_stdin()
+
+    return await _tell(call, raw, feed)
+
+
+async def signal(call: Call) -> Response:
+    handle, number = await _handle(call), int(call.number("number", 15, 64))
+    return await _tell(call, b"", lambda: handle.signal(number))
+
+
+async def resize(call: Call) -> Response:
+    handle = await _handle(call)
+    rows, cols = (int(call.number(name, 24, 10_000)) for name in ("rows", "cols"))
+    return await _tell(call, b"", lambda: handle.resize(rows, cols))
 
 
 BASE = "/v1/sandboxes/{id}/execs"
 OPERATIONS = (
     Operation("POST", BASE, "use", run, "Run a command", ExecBody, ExecView, 200, ("wait",)),
     Operation("POST", f"{BASE}:stream", "use", follow, "Run and follow", ExecBody, media="application/x-ndjson"),
+    Operation("POST", f"{BASE}/{{exec}}/cancel", "use", cancel, "TERM, a grace, KILL"),
+    Operation(
+        "POST",
+        f"{BASE}/{{exec}}/stdin",
+        "use",
+        stdin,
+        "Feed its input",
+        bytes,
+        query=("close",),
+        takes="application/octet-stream",
+    ),
+    Operation("POST", f"{BASE}/{{exec}}/signal", "use", signal, "Signal all of it", query=("number",)),
+    Operation("POST", f"{BASE}/{{exec}}/resize", "use", resize, "Its terminal's size", query=("rows", "cols")),
     Operation("GET", BASE, "read", listing, "Commands that are known", None, ExecView),
     Operation("GET", f"{BASE}/{{exec}}", "read", look, "Wait for its end", None, ExecView, 200, ("wait",)),
     Operation(
