@@ -264,12 +264,12 @@ class Group:
 class Rl:
     """Sample balanced groups and update the policy."""
 
-    steps: int = 4
+    steps: int = 6
     """Updates."""
     prompts: int = 12
     """Kept groups of one update."""
     group: Group = field(default_factory=Group)
-    baseline: str = "all_sampled"
+    baseline: str = "length"
     """group: mean of the kept group (GRPO); all_sampled: of all drawn (Reinforce-Ada); length: by length (OPO)."""
     scale: str = "std"
     """std: divide by the standard deviation (GRPO); none (Dr. GRPO)."""

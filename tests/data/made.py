@@ -44,7 +44,8 @@ def attempt(
 class Rendered:
     ids: tuple[int, ...]
     origins: str
+    images: tuple[()] = ()
 
 
 def render(letters: str):
-    return lambda messages, tools: Rendered(tuple(range(len(letters))), letters)
+    return lambda messages, tools: [Rendered(tuple(range(len(letters))), letters)]

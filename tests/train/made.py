@@ -31,7 +31,7 @@ def model(seed: int = 0, **options) -> Qwen3ForCausalLM:
 def example(rng: random.Random, length: int, *, advantage: float = 1.0, engine: bool = False) -> Example:
     weights = (0.0, *(float(rng.random() < 0.5) for _ in range(length - 2)), 1.0)
     return Example(
-        "a",
+        f"a{rng.getrandbits(64)}",
         tuple(rng.randrange(VOCAB) for _ in range(length)),
         weights,
         ((length, ""),),

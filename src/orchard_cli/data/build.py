@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..trajectory import Trajectory
 from .account import Account, written
 from .example import Example, Render, Tokens, chosen, learn, sequences
+from .example import turns as each_turn
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -16,15 +17,20 @@ def sft_examples(
     unresolved: str,
     max_length: int,
     render: Render | None = None,
+    turns: str = "all",
     dedupe: bool = True,
 ) -> tuple[list[Example], Account]:
     """Resolved attempts whole, unresolved ones by `unresolved` (`sft.unresolved`); `rising`: step ranges by
-    trajectory id. Dropped by name: outcome_…, unresolved, no_rise, no_tokens, too_long, nothing_trained, duplicate.
+    trajectory id. turns: all, an example learns every turn of its sequence; last, there is one for each turn, which
+    learns that one (`sft.turns`). Dropped by name: outcome_…, unresolved, no_rise, no_tokens, too_long,
+    nothing_trained, duplicate.
     """
     account, examples = Account(), []
-    seen: set[tuple[tuple[int, ...], tuple[float, ...]]] = set()
+    seen: set[tuple[object, ...]] = set()
     for trajectory in trajectories:
         found = list(sequences(trajectory, render))
+        if turns == "last":
+            found = [turn for tokens in found for turn in each_turn(tokens)]
         account.open(written(trajectory, found))
         steps, reason = chosen(trajectory.outcome, rising.get(trajectory.id), unresolved)
         if not found:
@@ -32,7 +38,7 @@ def sft_examples(
         for tokens in found:
             example = learn(tokens, steps=steps, otherwise="not_rising")
             why = reason or _unfit(example, max_length)
-            key = (example.ids, example.weights)
+            key = (example.ids, example.weights, *(image.sha for image in example.images))
             if not why and dedupe and key in seen:
                 why = "duplicate"
             if why:

@@ -12,7 +12,7 @@ import msgspec
 
 from ..errors import ConfigError
 from ..outcome import Outcome
-from ..trajectory import Ledger, Message, Origin, Trajectory
+from ..trajectory import Ledger, Message, Origin, Shown, Trajectory
 from ..trajectory.types import Record
 
 
@@ -25,9 +25,12 @@ class Rendered(Protocol):
     @property
     def origins(self) -> str: ...
 
+    @property
+    def images(self) -> tuple[Shown, ...]: ...
 
-Render = Callable[[Sequence[Message], Sequence[dict[str, Any]]], Rendered]
-"""messages, tools → tokens of the whole conversation, as `policy.chat.Chat.transcript` gives them."""
+
+Render = Callable[[Sequence[Message], Sequence[dict[str, Any]]], Sequence[Rendered]]
+"""messages, tools → the conversation in one or more sequences, as `policy.chat.Chat.segments` gives them."""
 
 FIRST = "first_token"  # nothing comes before it that could predict it
 _MASKS = {Origin.TEMPLATE: "template", Origin.ENVIRONMENT: "environment"}
@@ -52,6 +55,7 @@ class Tokens(Record, frozen=True):
     ids: tuple[int, ...]
     pieces: tuple[Piece, ...]
     logprobs: tuple[float, ...] = ()
+    images: tuple[Shown, ...] = ()
 
     @property
     def sampled(self) -> int:
@@ -71,6 +75,7 @@ class Example(Record, frozen=True):
     logprobs: tuple[float, ...] = ()
     advantage: float = 1.0
     weight_version: int = -1
+    images: tuple[Shown, ...] = ()
 
     @property
     def trained(self) -> int:
@@ -78,8 +83,8 @@ class Example(Record, frozen=True):
 
 
 def from_ledger(trajectory: Trajectory, ledger: Ledger, number: int = 0) -> Tokens:
-    """Take a ledger as it is. Steps point into ledger 0; policy tokens of other ledgers have no step."""
-    steps = {step.span: i for i, step in enumerate(trajectory.steps) if step.span} if number == 0 else {}
+    """Take a ledger, the trajectory's n-th, as it is."""
+    steps = {step.span: i for i, step in enumerate(trajectory.steps) if step.span and step.ledger == number}
     given, spread = iter(ledger.logprobs), []
     pieces = []
     for start, stop, run in ledger.spans():
@@ -87,15 +92,22 @@ def from_ledger(trajectory: Trajectory, ledger: Ledger, number: int = 0) -> Toke
         spread += [next(given) if policy and ledger.logprobs else 0.0 for _ in range(run.length)]
         step = next((i for (a, b), i in steps.items() if a <= start and stop <= b), -1) if policy else -1
         pieces.append(Piece(start, stop, run.origin, step, run.mask, run.weight_version))
-    return Tokens(trajectory.id, ledger.ids, tuple(pieces), tuple(spread) if ledger.logprobs else ())
+    logprobs = tuple(spread) if ledger.logprobs else ()
+    return Tokens(trajectory.id, ledger.ids, tuple(pieces), logprobs, ledger.images)
 
 
-def from_render(trajectory: Trajectory, render: Render) -> Tokens | None:
-    """Render the messages; the n-th stretch of policy tokens belongs to the n-th assistant message. None if the
+def from_render(trajectory: Trajectory, render: Render) -> list[Tokens]:
+    """Render the messages; the n-th stretch of policy tokens belongs to the n-th assistant message. Nothing if the
     template does not keep them apart or leaves one out (a thinking-stripping template does)."""
-    rendered = render(trajectory.messages, trajectory.tools)
     steps = {step.reply: i for i, step in enumerate(trajectory.steps)}
     said = [steps.get(i, -1) for i, m in enumerate(trajectory.messages) if m.role == "assistant"]
+    parts = [_rendered(trajectory.id, part, said) for part in render(trajectory.messages, trajectory.tools)]
+    whole = [part for part in parts if part is not None]
+    return [] if said or len(whole) < len(parts) else whole
+
+
+def _rendered(name: str, rendered: Rendered, said: list[int]) -> Tokens | None:
+    """One sequence; takes the steps of its policy tokens from the front of `said`."""
     pieces, at = [], 0
     for letter, run in groupby(rendered.origins):
         length = len(list(run))
@@ -106,17 +118,30 @@ def from_render(trajectory: Trajectory, render: Render) -> Tokens | None:
             step = said.pop(0)
         pieces.append(Piece(at, at + length, _LETTERS[letter], step))
         at += length
-    if said or at != len(rendered.ids):
+    if at != len(rendered.ids):
         return None
-    return Tokens(trajectory.id, tuple(rendered.ids), tuple(pieces))
+    return Tokens(name, tuple(rendered.ids), tuple(pieces), images=rendered.images)
 
 
 def sequences(trajectory: Trajectory, render: Render | None = None) -> Iterator[Tokens]:
-    """All sequences of a trajectory: its ledgers if it has them, else one rendered, if that can be done."""
+    """All sequences of a trajectory: its ledgers if it has them, else rendered ones, if that can be done."""
     for number, ledger in enumerate(trajectory.ledgers):
         yield from_ledger(trajectory, ledger, number)
-    if not trajectory.ledgers and render and (rendered := from_render(trajectory, render)):
-        yield rendered
+    if not trajectory.ledgers and render:
+        yield from from_render(trajectory, render)
+
+
+def turns(tokens: Tokens) -> Iterator[Tokens]:
+    """One sequence for each turn, which ends with it: what was said before is context there, as what was seen."""
+    before: list[Piece] = []
+    for policy, run in groupby(tokens.pieces, key=lambda piece: piece.origin is Origin.POLICY):
+        pieces = list(run)
+        if policy:
+            stop = pieces[-1].stop
+            images = tuple(i for i in tokens.images if i.start < stop)
+            yield Tokens(tokens.trajectory, tokens.ids[:stop], (*before, *pieces), tokens.logprobs[:stop], images)
+            pieces = [msgspec.structs.replace(p, origin=Origin.ENVIRONMENT, step=-1, mask="") for p in pieces]
+        before += pieces
 
 
 def learn(tokens: Tokens, *, steps: Mapping[int, float] | None, otherwise: str, advantage: float = 1.0) -> Example:
@@ -144,6 +169,7 @@ def learn(tokens: Tokens, *, steps: Mapping[int, float] | None, otherwise: str, 
         tokens.logprobs,
         advantage,
         max((p.weight_version for p in tokens.pieces), default=-1),
+        tokens.images,
     )
 
 

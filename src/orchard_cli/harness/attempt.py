@@ -84,7 +84,7 @@ class Attempt:
         span = self.ledger.add(reply)
         self.previous = reply
         self.messages.append(reply.message)
-        self._open = Step(reply=len(self.messages) - 1, span=span, finish=reply.finish)
+        self._open = Step(reply=len(self.messages) - 1, span=span, finish=reply.finish, ledger=self.ledger.number)
         return reply.message
 
     def refuse(self, answer: Sequence[Message]) -> str:
@@ -110,5 +110,5 @@ class Attempt:
     def transcript(self) -> Transcript:
         ledgers, steps = self.ledger.build(), tuple(self.steps)
         if not ledgers:  # spans point into a ledger
-            steps = tuple(msgspec.structs.replace(s, span=None) for s in steps)
+            steps = tuple(msgspec.structs.replace(s, span=None, ledger=0) for s in steps)
         return Transcript(tuple(self.messages), steps, ledgers, self.usage, self.stop, self.fault, self.tools)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigError, PolicyError
 from ..trajectory import Message
 from .encoder import Encoder, Tokens
+from .pictures import LEFT_OUT
 from .policy import Reply
 from .reply_text import parse, write
+from .sight import Sight, unseen
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -26,11 +28,12 @@ class Chat:
     """A tokenizer and its chat template. Stateless but for what it learns of the template; thread-safe.
 
     end: the text that closes an assistant's turn. stops: ids that end a reply.
-    Raises `ConfigError` if the tokenizer has no chat template, or one whose turns have no end.
+    sight: what makes tokens of pictures, for a model that sees. Raises `ConfigError` if the tokenizer has no chat
+    template, or one whose turns have no end; later for pictures that the model or its template does not take.
     """
 
-    def __init__(self, tokenizer: "PreTrainedTokenizerFast"):
-        self.tokenizer = tokenizer
+    def __init__(self, tokenizer: "PreTrainedTokenizerFast", sight: Sight | None = None):
+        self.tokenizer, self.sight = tokenizer, sight
         self.name = getattr(tokenizer, "name_or_path", "") or "the tokenizer"
         if not tokenizer.is_fast or not tokenizer.chat_template:
             missing = "chat template" if tokenizer.is_fast else "fast tokenizer"
@@ -49,8 +52,9 @@ class Chat:
         """The prompt for the next reply: whole, or after `previous` its ids and what is new. With `previous`,
         `origins` covers only the new ids. Raises `PolicyError` if `messages` does not continue `previous`.
         """
+        turn = 1 + sum(m.role == "assistant" for m in messages)
         if previous is None or previous.prompt_ids is None or previous.ids is None:
-            return self._encode(self._render(messages, tools, open_reply=True), messages)
+            return self._encode(self._render(messages, tools, open_reply=True), messages, turn)
         said = previous.n_messages
         if len(messages) <= said or messages[said] != previous.message:
             raise PolicyError(
@@ -60,15 +64,26 @@ class Chat:
                 effect="none",
             )
         known = previous.prompt_ids + previous.ids
-        new = self.after(messages[said + 1 :], tools, closed=bool(known) and known[-1] == self.end_id)
-        return Tokens(known + new.ids, new.origins)
+        new = self.after(messages[said + 1 :], tools, closed=bool(known) and known[-1] == self.end_id, turn=turn)
+        return Tokens(known + new.ids, new.origins, previous.images + new.moved(len(known)))
 
-    def after(self, new: Sequence[Message], tools: Sequence[dict[str, Any]] = (), *, closed: bool) -> Tokens:
+    def window(self, tokens: Tokens) -> Tokens:
+        """The same, unless it shows more pictures than it may: then words stand for the older ones and all that was
+        said is context, a sequence of its own, in which every id has its letter.
+        """
+        if self.sight is None or len(tokens.images) <= self.sight.keep:
+            return tokens
+        origins = tokens.origins.rjust(len(tokens.ids), "e").replace("p", "e")
+        return self.sight.without_older(Tokens(tokens.ids, origins, tokens.images), self._encoder.encode(LEFT_OUT, ()))
+
+    def after(
+        self, new: Sequence[Message], tools: Sequence[dict[str, Any]] = (), *, closed: bool, turn: int = 0
+    ) -> Tokens:
         """What follows a reply: the rest of its turn, `new` messages, the opening of the next reply.
         closed: the reply ended with `end`; a reply that was cut gets it from here, as template.
         """
-        tokens = self._encode(self.end + self._behind_end(new, tools), new)
-        return Tokens(tokens.ids[1:], tokens.origins[1:]) if closed else tokens
+        tokens = self._encode(self.end + self._behind_end(new, tools), new, turn)
+        return Tokens(tokens.ids[1:], tokens.origins[1:], tokens.moved(-1)) if closed else tokens
 
     def answer(self, message: Message) -> Tokens:
         """An assistant message as the policy would have sampled it, with its end: all `p`."""
@@ -79,13 +94,26 @@ class Chat:
         """A whole conversation the way a rollout would have built it: training sees what sampling will see.
         Each assistant message is one run of `p`, its end included, in order; nothing follows the last of them.
         """
+        return self._grown(messages, tools, lambda tokens: tokens)[-1]
+
+    def segments(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()) -> tuple[Tokens, ...]:
+        """The same as the sequences that a rollout would have given: a new one whenever older pictures leave."""
+        return self._grown(messages, tools, self.window)
+
+    def _grown(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], window: Callable[[Tokens], Tokens]
+    ) -> tuple[Tokens, ...]:
         turns = [i for i, m in enumerate(messages) if m.role == "assistant"]
         if not turns:
-            return self.prompt(messages, tools)
-        whole = self.prompt(messages[: turns[0]], tools) + self.answer(messages[turns[0]])
-        for i, j in zip(turns, turns[1:], strict=False):
-            whole += self.after(messages[i + 1 : j], tools, closed=True) + self.answer(messages[j])
-        return whole
+            return (window(self.prompt(messages, tools)),)
+        done: list[Tokens] = []
+        now = window(self.prompt(messages[: turns[0]], tools)) + self.answer(messages[turns[0]])
+        for turn, (i, j) in enumerate(zip(turns, turns[1:], strict=False), 2):
+            longer = now + self.after(messages[i + 1 : j], tools, closed=True, turn=turn)
+            shown = window(longer)
+            done += [now] if shown is not longer else []
+            now = shown + self.answer(messages[j])
+        return (*done, now)
 
     def read(self, ids: Sequence[int], *, tools: bool = False, first_call: int = 0) -> Message:
         """The message that sampled ids say. tools: look for tool calls, numbered from `first_call`."""
@@ -108,7 +136,7 @@ class Chat:
 
     def _behind_end(self, new: Sequence[Message], tools: Sequence[dict[str, Any]]) -> str:
         """What the template writes after the end of an assistant's turn when `new` follows it."""
-        if len(new) != 1 or new[0].role != "user":
+        if len(new) != 1 or new[0].role != "user" or new[0].images:
             return self._behind_stub(new, tools)
         around = self._around_user
         if around is None:  # the common case is learned once, if the template leaves content as it is
@@ -160,13 +188,20 @@ class Chat:
         short = self._apply([_ASK, said], (), False)
         return self._apply([_ASK, said, _ASK], (), False).startswith(short[: short.rfind(self.end)])
 
-    def _encode(self, text: str, messages: Sequence[Message]) -> Tokens:
+    def _encode(self, text: str, messages: Sequence[Message], turn: int = 0) -> Tokens:
         parts = [part for m in messages for part in (m.reasoning, m.content) if part]
-        return self._encoder.encode(text, list(map(self._encoder.guard, parts)))
+        tokens = self._encoder.encode(text, list(map(self._encoder.guard, parts)))
+        images = [sha for m in messages for sha in m.images]
+        if images and self.sight is None:
+            raise unseen(self.name)
+        return self.sight.shown(tokens, images, turn) if images and self.sight else tokens
 
     def _as_dict(self, message: Message) -> dict[str, Any]:
         guard = self._encoder.guard
         said: dict[str, Any] = {"role": message.role, "content": guard(message.content)}
+        if message.images:
+            text = [{"type": "text", "text": said["content"]}] if message.content else []
+            said["content"] = [*text, *({"type": "image"} for _ in message.images)]
         if message.reasoning:
             said["reasoning_content"] = guard(message.reasoning)
         if message.tool_calls:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..trajectory import Shown
+
 if TYPE_CHECKING:
     from tokenizers import Encoding
     from transformers import PreTrainedTokenizerFast
@@ -15,13 +17,20 @@ _MARK = re.compile("\ue000([0-9]+)\ue001")
 
 @dataclass(frozen=True)
 class Tokens:
-    """ids, and one letter for each: `t` template, `e` environment (content of messages), `p` policy (replies)."""
+    """ids, and one letter for each: `t` template, `e` environment (content of messages), `p` policy (replies).
+    images: the pictures among them, in order.
+    """
 
     ids: tuple[int, ...]
     origins: str
+    images: tuple[Shown, ...] = ()
 
     def __add__(self, other: "Tokens") -> "Tokens":
-        return Tokens(self.ids + other.ids, self.origins + other.origins)
+        return Tokens(self.ids + other.ids, self.origins + other.origins, self.images + other.moved(len(self.ids)))
+
+    def moved(self, by: int) -> tuple[Shown, ...]:
+        """The pictures, `by` tokens further on."""
+        return tuple(Shown(i.sha, i.start + by, i.length, i.turn) for i in self.images)
 
 
 class Encoder:

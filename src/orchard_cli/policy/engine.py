@@ -15,10 +15,11 @@ from ..errors import AttemptError, PolicyError
 from .alone import attends_to_all, sample_alone
 from .dense import DenseForward
 from .forward import Chunk, Forward, PlainForward
-from .prefixes import Prefixes
+from .prefixes import Key, Prefixes
 from .request import Request, Sampled
 from .sampler import draw, not_finite
 from .slots import Slots
+from .vision import Vision, VisionForward
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -31,15 +32,18 @@ class Engine:
     """model: a causal language model, taken over by this engine; one whose layers keep another kind of state than
     keys and values of everything before (sliding windows, recurrences) gets one request at a time.
     max_batch: rows at once. memory: bytes for keys and values of running rows, and as much for remembered ones.
+    vision: what sees pictures for the model, if it does.
     """
 
-    def __init__(self, model: "PreTrainedModel", *, version: int, max_batch: int, memory: int):
+    def __init__(
+        self, model: "PreTrainedModel", *, version: int, max_batch: int, memory: int, vision: Vision | None = None
+    ):
         self.model, self.version, self.max_batch, self.memory = model, version, max_batch, memory
         self.alone = not attends_to_all(model)
         if not self.alone:
             self._slots, self._prefixes = Slots(model), Prefixes(memory)
             forward = DenseForward if DenseForward.fits(model) else PlainForward
-            self._forward: Forward = forward(model, self._slots)
+            self._forward: Forward = VisionForward(vision, self._slots) if vision else forward(model, self._slots)
         self._rows: list[Request] = []
         self._waiting: deque[Request] = deque()
         self._orders: deque[tuple[Callable[[], None], Future[None]]] = deque()
@@ -140,20 +144,20 @@ class Engine:
     def _step(self) -> None:
         """Let waiting requests in, and sample one token for every row."""
         new = [] if self._orders else self._entering()
-        chunks = [Chunk(r.ids[-1:], r.length - 1) for r in self._rows]
+        chunks = [Chunk(r.ids[-1:], r.length - 1, r.images) for r in self._rows]
         first = len(self._rows)
         self._rows += new
         self._slots.reserve(len(self._rows), max(r.length for r in self._rows))
         for row, request in enumerate(new, first):
             skip = 0
-            if saved := self._prefixes.get(request.prompt[: request.known]):
+            if saved := self._prefixes.get(request.key(request.known)):
                 self._slots.load(row, saved)
                 skip = request.known
-            chunks.append(Chunk(request.prompt[skip:], skip))
+            chunks.append(Chunk(request.prompt[skip:], skip, request.images))
         logits = self._forward(chunks)
         for row, (request, chunk) in enumerate(zip(new, chunks[first:], strict=True), first):
             if request.known and not chunk.start:
-                self._prefixes.put(request.prompt[: request.known], self._slots.save(row, request.known))
+                self._prefixes.put(request.key(request.known), self._slots.save(row, request.known))
         for request, (token, logprob) in zip(self._rows, draw(self._rows, logits), strict=True):
             request.ids.append(token)
             request.logprobs.append(logprob)
@@ -164,11 +168,11 @@ class Engine:
         others find the prompt remembered.
         """
         chosen: list[Request] = []
-        sharing: set[tuple[int, ...]] = set()
+        sharing: set[Key] = set()
         fresh = 0
         with self._wake:
             for request in list(self._waiting):
-                key = request.prompt[: request.known]
+                key = request.key(request.known)
                 if key in sharing:
                     continue
                 fresh += self._unknown(request)
@@ -182,7 +186,7 @@ class Engine:
 
     def _unknown(self, request: Request) -> int:
         """Prompt tokens that have to be run."""
-        return len(request.prompt) - (request.known if request.prompt[: request.known] in self._prefixes else 0)
+        return len(request.prompt) - (request.known if request.key(request.known) in self._prefixes else 0)
 
     def _room_for(self, rows: list[Request]) -> bool:
         if len(rows) == 1:
@@ -199,8 +203,8 @@ class Engine:
             if request.broken:
                 request.result.set_exception(not_finite(self.version))
             else:
-                key = (*request.prompt, *request.ids[:-1])
-                self._prefixes.put(key, self._slots.save(row, len(key)))
+                known = request.length - 1
+                self._prefixes.put(request.key(known), self._slots.save(row, known))
                 request.result.set_result(request.sampled(self.version))
             last = self._rows.pop()
             if last is not request:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from ..trajectory import Shown
 from .slots import Slots
 
 if TYPE_CHECKING:
@@ -13,10 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chunk:
-    """New tokens of one row: `ids` stand in columns start, start + 1, …"""
+    """New tokens of one row: `ids` stand in columns start, start + 1, …; images: of the whole row, by column."""
 
     ids: Sequence[int]
     start: int
+    images: tuple[Shown, ...] = ()
 
 
 class Forward(Protocol):

@@ -9,12 +9,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from ..errors import PolicyError, RunError
+from ..errors import DataError, PolicyError, RunError
 from ..trajectory import Message, Usage
 from .chat import Chat
+from .encoder import Tokens
 from .engine import Engine
 from .policy import Reply, Sampling
-from .request import Request
+from .request import Request, Sampled
+from .sight import Sight
+from .vision import Vision
 
 _MASK64 = 2**64 - 1
 
@@ -25,7 +28,7 @@ class HfPolicy:
     The model is copied (unless `copies=False`) to `dtype` and `device`; its output layer always computes in float32,
     since log-probs from bfloat16 logits are off by whole percents. A reply depends on the conversation, the weights
     and `Sampling` alone: draws come from (seed, turn), neighbours in the batch matter only through float rounding.
-    Images in messages are not seen: this policy reads text alone.
+    A model that sees is given its `sight`; to others a conversation with images is a `ConfigError`.
     """
 
     def __init__(
@@ -40,16 +43,18 @@ class HfPolicy:
         max_batch: int = 32,
         memory: int = 1 << 28,
         copies: bool = True,
+        sight: Sight | None = None,
     ):
         self.name = name
-        self.chat = Chat(tokenizer)
+        self.chat = Chat(tokenizer, sight)
         model = copy.deepcopy(model) if copies else model
         self._model = _ready(model, device or model.device, dtype or model.dtype)
         config = model.config.get_text_config()
         self._longest = int(getattr(config, "max_position_embeddings", None) or 2**31)
         self._vocab = int(config.vocab_size)
         self._stops = self.chat.stops | _stops(model)
-        self._engine = Engine(self._model, version=version, max_batch=max_batch, memory=memory)
+        vision = Vision(self._model, sight) if sight else None
+        self._engine = Engine(self._model, version=version, max_batch=max_batch, memory=memory, vision=vision)
 
     def reply(
         self,
@@ -59,21 +64,9 @@ class HfPolicy:
         sampling: Sampling,
         previous: Reply | None = None,
     ) -> Reply:
-        prompt = self.chat.prompt(messages, tools, previous)
-        ids = prompt.ids
-        limit = min(sampling.max_context, self._longest)
-        self._check(ids, limit)
         turn = sum(m.role == "assistant" for m in messages)
-        random = np.random.default_rng([sampling.seed & _MASK64, turn])
-        request = Request(
-            prompt=ids,
-            known=(len(ids) - len(prompt.origins) or len(ids)) - 1,
-            draws=random.random(min(sampling.max_tokens, limit - len(ids))),
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            stops=self._stops,
-        )
-        sampled = self._engine.sample(request)
+        prompt, fresh = self._prompt(messages, tools, previous, turn)
+        sampled = self._sample(prompt, sampling, turn)
         stopped = sampled.ids[-1] in self._stops
         said = sampled.ids[:-1] if stopped else sampled.ids
         calls = sum(len(m.tool_calls) for m in messages)
@@ -82,14 +75,46 @@ class HfPolicy:
         return Reply(
             message,
             finish if stopped else "length",
-            Usage(1, len(ids), len(sampled.ids)),
-            ids,
+            Usage(1, len(prompt.ids), len(sampled.ids)),
+            prompt.ids,
             sampled.ids,
             sampled.logprobs,
             prompt.origins,
             sampled.version,
             len(messages),
+            prompt.images,
+            fresh,
         )
+
+    def _prompt(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], previous: Reply | None, turn: int
+    ) -> tuple[Tokens, bool]:
+        """The prompt, and whether it begins anew. Pictures that cannot be used are a `PolicyError` of this turn."""
+        try:
+            longer = self.chat.prompt(messages, tools, previous)
+            prompt = self.chat.window(longer)
+            if prompt.images and self.chat.sight:
+                self.chat.sight.check(prompt.ids, prompt.images)
+        except DataError as error:
+            raise PolicyError(
+                f"before turn {turn + 1}: {error}", code="picture", effect="none", hint=error.hint
+            ) from error
+        return prompt, prompt is not longer and previous is not None
+
+    def _sample(self, prompt: Tokens, sampling: Sampling, turn: int) -> Sampled:
+        ids, limit = prompt.ids, min(sampling.max_context, self._longest)
+        self._check(ids, limit)
+        random = np.random.default_rng([sampling.seed & _MASK64, turn])
+        request = Request(
+            prompt=ids,
+            known=(len(ids) - len(prompt.origins) or len(ids)) - 1,
+            draws=random.random(min(sampling.max_tokens, limit - len(ids))),
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            stops=self._stops,
+            images=prompt.images,
+        )
+        return self._engine.sample(request)
 
     def _check(self, ids: tuple[int, ...], limit: int) -> None:
         if len(ids) >= limit:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..trajectory import Message, Usage
+from ..trajectory import Message, Shown, Usage
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Reply:
     Token fields are None for policies that do not give tokens. `prompt_ids` is the whole prompt as the engine
     saw it; for a continued conversation it starts with the previous `prompt_ids + ids`, id for id.
     `origins` has one letter for each prompt token beyond those: `t` template, `e` environment (content).
+    A `fresh` prompt does not start so: older pictures have left it, its `origins` are for all of it.
     """
 
     message: Message
@@ -40,6 +41,8 @@ class Reply:
     origins: str = ""  # for prompt_ids beyond the previous reply: "t" template, "e" environment
     weight_version: int = -1
     n_messages: int = 0  # how many messages the prompt covered
+    images: tuple[Shown, ...] = ()  # the pictures in `prompt_ids`
+    fresh: bool = False
 
 
 class Policy(Protocol):

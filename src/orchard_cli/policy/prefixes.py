@@ -4,24 +4,29 @@ from collections import OrderedDict
 
 from .slots import Saved
 
+Key = tuple[int | str, ...]
+
 
 class Prefixes:
-    """A mapping from token ids to what `Slots.save` gave for them, of at most `memory` bytes."""
+    """A mapping from token ids, with the names of their pictures, to what `Slots.save` gave for them.
+
+    It holds at most `memory` bytes.
+    """
 
     def __init__(self, memory: int):
         self.memory = memory
-        self._known: OrderedDict[tuple[int, ...], Saved] = OrderedDict()
+        self._known: OrderedDict[Key, Saved] = OrderedDict()
         self._used = 0
 
-    def __contains__(self, ids: tuple[int, ...]) -> bool:
+    def __contains__(self, ids: Key) -> bool:
         return ids in self._known
 
-    def get(self, ids: tuple[int, ...]) -> Saved | None:
+    def get(self, ids: Key) -> Saved | None:
         if ids in self._known:
             self._known.move_to_end(ids)
         return self._known.get(ids)
 
-    def put(self, ids: tuple[int, ...], saved: Saved) -> None:
+    def put(self, ids: Key, saved: Saved) -> None:
         if ids not in self._known:
             self._known[ids] = saved
             self._used += saved.nbytes

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..trajectory import Shown
+from .prefixes import Key
+
 
 @dataclass(frozen=True)
 class Sampled:
@@ -19,7 +22,8 @@ class Sampled:
 @dataclass
 class Request:
     """prompt: token ids. known: how many of them may have been seen, as a whole prompt or conversation.
-    draws: one number in [0, 1) for each token that may be sampled. stops: ids that end the reply.
+    draws: one number in [0, 1) for each token that may be sampled. stops: ids that end the reply. images: pictures
+    in the prompt.
     """
 
     prompt: tuple[int, ...]
@@ -28,6 +32,7 @@ class Request:
     temperature: float
     top_p: float
     stops: frozenset[int]
+    images: tuple[Shown, ...] = ()
     result: "Future[Sampled]" = field(default_factory=Future)
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -35,6 +40,11 @@ class Request:
     @property
     def length(self) -> int:
         return len(self.prompt) + len(self.ids)
+
+    def key(self, length: int) -> Key:
+        """What the first `length` tokens are remembered by: placeholder tokens say nothing of their picture."""
+        shas = (image.sha for image in self.images if image.start < length)
+        return (*shas, *self.prompt[:length], *self.ids[: max(0, length - len(self.prompt))])
 
     @property
     def longest(self) -> int:

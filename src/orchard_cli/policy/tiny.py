@@ -45,11 +45,13 @@ _REST = rf"{_OPERATOR}|, |{_PIECE}|\p{{N}}|\s+|[^\s\p{{L}}\p{{N}}]"
 _ATOM = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_]|\d|\s+|.", re.DOTALL)
 
 
-def build_tokenizer(texts: Iterable[str], vocab: int, *, replies: Iterable[str] = ()) -> "PreTrainedTokenizerFast":
+def build_tokenizer(
+    texts: Iterable[str], vocab: int, *, replies: Iterable[str] = (), extra: Sequence[str] = ()
+) -> "PreTrainedTokenizerFast":
     """A byte-level tokenizer with at most `vocab` tokens; `decode(encode(x)) == x` for every text.
 
     texts: contents of messages. replies: what assistants said; what they keep repeating becomes one token each.
-    The same input gives the same tokenizer. vocab counts the 256 bytes and the six special tokens.
+    The same input gives the same tokenizer. vocab counts the 256 bytes and the special tokens: six, and `extra`.
     """
     from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -68,7 +70,7 @@ def build_tokenizer(texts: Iterable[str], vocab: int, *, replies: Iterable[str] 
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(piece for piece, _ in cut.pre_tokenize_str(text))
-    special = [PAD, END, *ROLES.values()]
+    special = [PAD, END, *ROLES.values(), *extra]
     tokenizer = Tokenizer(_vocabulary(counts, vocab - len(special)))
     tokenizer.pre_tokenizer = cut
     tokenizer.decoder = decoders.ByteLevel()
@@ -76,7 +78,7 @@ def build_tokenizer(texts: Iterable[str], vocab: int, *, replies: Iterable[str] 
         tokenizer_object=tokenizer,
         eos_token=END,
         pad_token=PAD,
-        extra_special_tokens=list(ROLES.values()),
+        extra_special_tokens=[*ROLES.values(), *extra],
         clean_up_tokenization_spaces=False,
     )
     fast.chat_template = TEMPLATE

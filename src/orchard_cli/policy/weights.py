@@ -8,13 +8,22 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 from transformers.utils.logging import disable_progress_bar
 
 from ..errors import ConfigError, DataError, disk_error
+from .sight import FAMILY
 
 
 def load(
@@ -30,7 +39,9 @@ def load(
     disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=number_format(dtype), use_safetensors=True)
+        sees = AutoConfig.from_pretrained(source).model_type in FAMILY
+        kind = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+        model = kind.from_pretrained(source, dtype=number_format(dtype), use_safetensors=True)
     except SafetensorError as error:
         raise DataError(f"{source}: the weights cannot be read: {error}", hint="is the copy complete?") from error
     except Exception as error:  # noqa: BLE001 - boundary: a foreign directory, and readers that raise anything
@@ -41,8 +52,11 @@ def load(
     return model, tokenizer
 
 
-def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, path: str | Path) -> Path:
-    """Write a checkpoint directory as a whole: it appears by a rename, and one that stood there goes only then."""
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, path: str | Path, processor: Any = None) -> Path:
+    """Write a checkpoint directory as a whole: it appears by a rename, and one that stood there goes only then.
+
+    processor: the image processor of a model that sees, which belongs to its checkpoint.
+    """
     disable_progress_bar()
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,6 +64,8 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, path: str |
     try:
         model.save_pretrained(made)
         tokenizer.save_pretrained(made)
+        if processor is not None:
+            processor.save_pretrained(made)
         for file in made.iterdir():
             _sync(file)
         made.chmod(0o755)

@@ -18,6 +18,7 @@ from ..eval.report import Cell, Report, report
 from ..policy.policy import Policy, Sampling
 from ..rollout import derive_seed
 from ..task import Task
+from ..trajectory.blobs import FOLDER, Blobs
 from ..trajectory.reading import read
 from .collect import Collection, collect
 from .context import Context, Summary
@@ -62,14 +63,14 @@ def chosen(context: Context) -> dict[str, Path | None]:
     if which == "teacher":
         return {"teacher": None}
     places = {name: context.root / path for name, path in STAGE_OF.items()}
-    if context.config.model.kind != "tiny":
+    if not context.config.model.made:
         places["base"] = Path(context.config.model.path)
     if which == "all":
         found = {name: p for name, p in places.items() if name == "base" or p.exists()}
-        if context.config.model.kind == "tiny":  # made by sft, so without sft there is nothing to measure
+        if context.config.model.made:  # made by sft, so without sft there is nothing to measure
             context.need(places["base"], "checkpoint", "sft")
         return dict(found)
-    if which == "base" and context.config.model.kind != "tiny":
+    if which == "base" and not context.config.model.made:
         return {which: places[which]}
     if which in places:
         return {which: context.need(places[which], "checkpoint", which if which != "base" else "sft")}
@@ -84,7 +85,8 @@ def _open(context: Context, name: str, place: Path | None) -> Policy | None:
     """The policy, or None where the domain's script is asked for each task."""
     config = context.config
     if place:
-        return policies.open_policy(place, config.model, name=name)
+        blobs, images = Blobs(context.root / FOLDER), config.harness.images
+        return policies.open_policy(place, config.model, name=name, blobs=blobs, images=images)
     return None if config.teacher.kind == "scripted" else context.open_teacher()
 
 

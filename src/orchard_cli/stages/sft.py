@@ -7,7 +7,7 @@ account.json.
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,20 +18,26 @@ from ..data.build import sft_examples
 from ..data.example import Example
 from ..errors import RunError
 from ..trajectory import Trajectory
+from ..trajectory.blobs import FOLDER, Blobs
 from ..trajectory.reading import read
 from .context import Context, Summary
+
+if TYPE_CHECKING:
+    from ..policy.chat import Chat
+    from ..policy.sight import Sight
 
 
 def run(context: Context) -> Summary:
     """Writes sft/base (the untrained policy, if it is made here), sft/checkpoint, account.json, losses.jsonl."""
     from ..policy import weights
+    from ..policy.chat import Chat
     from ..train.sft import StepReport, train_sft
 
     config, folder = context.config, context.folder("sft")
     source = context.need(context.folder("distill") / "trajectories.jsonl.zst", "trajectories", "distill")
     weights.threads(config.model.threads)
-    model, tokenizer = base(context, _in_order(source))
-    examples, account = _examples(context, source, tokenizer)
+    model, tokenizer, sight = base(context, _in_order(source))
+    examples, account = _examples(context, source, Chat(tokenizer, sight))
     if not examples:
         raise RunError(f"nothing to learn from: {dict(account.left_out)}", hint="distill more, or check sft.unresolved")
     losses = []
@@ -48,8 +54,9 @@ def run(context: Context) -> Summary:
             seed=config.seed,
             on_step=on_step,
             checkpoint_dir=folder / ".state",
+            sight=sight,
         )
-    weights.save(model, tokenizer, folder / "checkpoint")
+    weights.save(model, tokenizer, folder / "checkpoint", sight and sight.processor)
     (folder / "account.json").write_bytes(msgspec.json.format(msgspec.json.encode(account.record())))
     lines = [msgspec.json.encode({"step": i + 1, "loss": loss}) for i, loss in enumerate(done.losses)]
     (folder / "losses.jsonl").write_bytes(b"\n".join(lines) + b"\n")
@@ -65,30 +72,32 @@ def run(context: Context) -> Summary:
 
 def suited(settings: Any, model: schema.Model, lr: float) -> Any:
     """`sft` or `rl` settings with what was left to the model filled in: the rate and the optimiser."""
-    auto = "muon" if model.kind == "tiny" else "adamw"
+    auto = "muon" if model.made else "adamw"
     optimizer = auto if settings.optimizer == "auto" else settings.optimizer
     return replace(settings, lr=settings.lr or lr, optimizer=optimizer)
 
 
-def base(context: Context, trajectories: Iterable[Trajectory]) -> tuple[Any, Any]:
-    """(model in float32, tokenizer) before any training: made here for model=tiny, else the given checkpoint."""
-    from ..policy import tiny, weights
+def base(context: Context, trajectories: Iterable[Trajectory]) -> tuple[Any, Any, "Sight | None"]:
+    """(model in float32, tokenizer, its sight if it sees) before any training: made here for model=tiny and tiny_vl,
+    else the given checkpoint.
+    """
+    from ..policy import made, weights
     from ..policy.reply_text import write
+    from ..policy.sight import Sight
 
     config, place = context.config.model, context.folder("sft") / "base"
-    if config.kind != "tiny":
-        return weights.load(config.path, device=config.device)
-    if not place.exists():
+    if config.made and not place.exists():
         said = [m for t in trajectories for m in t.messages]
         texts, replies = [write(m) for m in said], [write(m) for m in said if m.role == "assistant"]
-        tokenizer = tiny.build_tokenizer(texts, config.vocab, replies=replies)
-        weights.save(tiny.build_model(config, tokenizer, context.config.seed), tokenizer, place)
-    return weights.load(place, device=config.device)
+        model, words, processor = made.build(config, texts, replies, context.config.seed)
+        weights.save(model, words, place, processor)
+    model, tokenizer = weights.load(place if config.made else config.path, device=config.device)
+    blobs = Blobs(context.root / FOLDER)
+    sight = Sight.of(model, place if config.made else config.path, blobs, context.config.harness.images)
+    return model, tokenizer, sight
 
 
-def _examples(context: Context, source: Path, tokenizer: Any) -> tuple[list[Example], Account]:
-    from ..policy.chat import Chat
-
+def _examples(context: Context, source: Path, chat: "Chat") -> tuple[list[Example], Account]:
     config = context.config
     credits = context.folder("credit") / "credit.jsonl"
     if config.sft.unresolved == "rise":
@@ -99,7 +108,8 @@ def _examples(context: Context, source: Path, tokenizer: Any) -> tuple[list[Exam
         rising,
         unresolved=config.sft.unresolved,
         max_length=config.sft.max_length,
-        render=Chat(tokenizer).transcript,
+        render=chat.segments,
+        turns=config.sft.turns,
     )
 
 

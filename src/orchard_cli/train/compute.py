@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from ..errors import RunError
+from ..errors import DataError, RunError
+from ..policy.sight import Sight
+from ..policy.vision import Vision
 from .attention import PLAIN, plain_fits
 from .rows import Rows
 
@@ -23,8 +25,17 @@ CHUNK = 8192  # trained tokens whose logits are held at once
 class Compute:
     """A model made ready for training. `model` keeps the float32 weights; its gradients are what counts."""
 
-    def __init__(self, model: nn.Module, *, precision: str = "bfloat16", temperature: float = 1.0):
-        """precision: float32 or bfloat16. temperature: divides the logits, as sampling did."""
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        precision: str = "bfloat16",
+        temperature: float = 1.0,
+        sight: Sight | None = None,
+    ):
+        """precision: float32 or bfloat16. temperature: divides the logits, as sampling did. sight: for a model that
+        sees; its vision tower is used as it is, see `policy/vision.py`.
+        """
         self.model = model
         self.temperature = temperature
         self.worker: Any = model
@@ -32,6 +43,7 @@ class Compute:
             self.worker = copy.deepcopy(model).to(torch.bfloat16)
         self.device = next(model.parameters()).device
         self._pairs = list(zip(model.parameters(), self.worker.parameters(), strict=True))
+        self.vision = Vision(self.worker, sight) if sight else None
         self.worker.train()
         self.refresh()
 
@@ -57,9 +69,18 @@ class Compute:
             work.grad = None
 
     def logprobs(self, rows: Rows) -> Tensor:
-        """log π of the trained tokens, shape (N,), float32; differentiable."""
-        with _attention(self.worker, rows.ids_BT.shape[1]):
-            hidden = self._body()(input_ids=rows.ids_BT, use_cache=False).last_hidden_state
+        """log π of the trained tokens, shape (N,), float32; differentiable. Raises `DataError` for pictures that the
+        model does not see, or not as the tokens say.
+        """
+        if self.vision:
+            for row, images, name in zip(rows.ids_BT.tolist(), rows.images, rows.names, strict=True):
+                self.vision.sight.check(row, images, f"{name}: ")
+            hidden = self.vision.rows(rows.ids_BT, rows.images)
+        elif any(rows.images):
+            raise DataError("the examples show pictures, the model reads text alone", hint="take a model that sees")
+        else:
+            with _attention(self.worker, rows.ids_BT.shape[1]):
+                hidden = self._body()(input_ids=rows.ids_BT, use_cache=False).last_hidden_state
         hidden_NH = hidden.flatten(0, 1)[rows.at_N]
         if len(hidden_NH) <= CHUNK:
             return self._head(hidden_NH, rows.targets_N)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from ..errors import ConfigError
+from ..policy.vision import freeze
 
 Optimizers = tuple[torch.optim.Optimizer, ...]
 
@@ -35,9 +36,13 @@ class Optim:
 
 
 def build(model: nn.Module, *, optimizer: str, lr: float, muon_lr: float, weight_decay: float = 0.0) -> Optim:
-    """optimizer: muon (hidden matrices by Muon at `muon_lr`, the rest by AdamW at `lr`) or adamw (all of it)."""
+    """optimizer: muon (hidden matrices by Muon at `muon_lr`, the rest by AdamW at `lr`) or adamw (all of it).
+
+    A vision tower and its projector are frozen, and stay out of it.
+    """
     if optimizer not in ("muon", "adamw"):
         raise ConfigError(f"the optimizer is `{optimizer}`", hint="sft.optimizer and rl.optimizer are muon or adamw")
+    freeze(model)
     params = [p for p in model.parameters() if p.requires_grad]
     inner = _hidden(model) if optimizer == "muon" else set()
     rest = [p for p in params if id(p) not in inner]

@@ -11,6 +11,7 @@ from .. import schema
 from ..data.batch import portions, rectangles
 from ..data.example import Example
 from ..errors import DataError
+from ..policy.sight import Sight
 from .compute import Compute
 from .loss import policy_gradient, token_weights, truncated_importance
 from .optim import Optim
@@ -63,9 +64,12 @@ def update_rl(
     engine_cap: float = 2.0,
     precision: str = "bfloat16",
     micro_tokens: int = 4096,
+    sight: Sight | None = None,
 ) -> RlUpdate:
     """Update `model` (float32 weights, in place) by `cfg.minibatches` steps over the groups' examples.
 
+    Examples of one trajectory (the ledgers of an attempt from which older pictures left) share its advantage, go into
+    one minibatch, and count as one sequence to `normalizer`. sight: for a model that sees.
     constant: the length of `normalizer=constant`. engine_cap: cap of the truncated importance weight π_old / μ,
     used where every example has engine log-probabilities; 0 switches it off. Rates are constant.
     Raises `DataError` without examples, `RunError` if a gradient is not finite.
@@ -74,10 +78,12 @@ def update_rl(
     if not examples:
         raise DataError("no group was kept, so there is nothing to update from")
     began = time.monotonic()
-    compute = Compute(model, precision=precision, temperature=cfg.temperature)
+    compute = Compute(model, precision=precision, temperature=cfg.temperature, sight=sight)
     old = _before(compute, examples, micro_tokens, engine_cap)
     sums, losses, norms = _Sums(), [], []
-    for numbers in portions(range(len(examples)), cfg.minibatches, seed=seed):
+    attempts = _attempts(examples)
+    for chosen in portions(range(len(attempts)), cfg.minibatches, seed=seed):
+        numbers = [i for attempt in chosen for i in attempts[attempt]]
         losses.append(_minibatch(compute, examples, numbers, old, cfg, constant, micro_tokens, sums))
         norms.append(clip(model, cfg.grad_clip))
         optim.step()
@@ -118,8 +124,10 @@ def _minibatch(
     sums: _Sums,
 ) -> float:
     """Gradients of one mini-batch; its denominators are global over the micro-batches. Returns the loss."""
-    weights = token_weights([examples[i].trained for i in numbers], cfg.normalizer, constant=constant)
-    weight = dict(zip(numbers, weights, strict=True))
+    attempts = _attempts(examples, numbers)
+    lengths = [sum(examples[i].trained for i in attempt) for attempt in attempts]
+    given = token_weights(lengths, cfg.normalizer, constant=constant)
+    weight = {i: w for attempt, w in zip(attempts, given, strict=True) for i in attempt}
     loss = 0.0
     for chosen, rows in _micro(examples, numbers, micro_tokens, compute.device):
         per_row = torch.tensor([weight[i] for i in chosen], device=compute.device)
@@ -138,6 +146,14 @@ def _minibatch(
         sums.clipped += part.clipped
         sums.kl += part.kl
     return loss
+
+
+def _attempts(examples: Sequence[Example], numbers: Sequence[int] | None = None) -> list[list[int]]:
+    """Example numbers by trajectory, in order of their first."""
+    found: dict[str, list[int]] = {}
+    for i in range(len(examples)) if numbers is None else numbers:
+        found.setdefault(examples[i].trajectory, []).append(i)
+    return list(found.values())
 
 
 def _before(compute: Compute, examples: Sequence[Example], micro_tokens: int, cap: float) -> _Old:

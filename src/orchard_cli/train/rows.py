@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..data.example import Example
+from ..trajectory import Shown
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Rows:
     weights_N: Tensor  # the examples' own
     row_N: Tensor  # which example
     engine_N: Tensor | None  # log-probabilities of the sampling engine; None if an example has none
+    images: tuple[tuple[Shown, ...], ...] = ()  # of each example
+    names: tuple[str, ...] = ()  # of the examples' trajectories
 
 
 def collate(examples: Sequence[Example], device: torch.device | str = "cpu") -> Rows:
@@ -43,4 +46,6 @@ def collate(examples: Sequence[Example], device: torch.device | str = "cpu") -> 
         torch.tensor(weights, dtype=torch.float32, device=device),
         torch.tensor(rows, dtype=torch.long, device=device),
         torch.tensor(engine, dtype=torch.float32, device=device) if known else None,
+        tuple(e.images for e in examples),
+        tuple(e.trajectory for e in examples),
     )

@@ -12,6 +12,7 @@ from .. import schema
 from ..data.batch import plan, rectangles
 from ..data.example import Example
 from ..errors import DataError, RunError
+from ..policy.sight import Sight
 from . import state
 from .compute import Compute
 from .loss import cross_entropy
@@ -58,8 +59,10 @@ def train_sft(
     save_every: int = 50,
     precision: str = "bfloat16",
     micro_tokens: int = 4096,
+    sight: Sight | None = None,
 ) -> SftResult:
     """Train `model` (float32 weights, in place). With `checkpoint_dir`, a state is kept there and gone on from.
+    sight: for a model that sees, to look at the pictures of the examples.
 
     The order of examples, and so the result, follows from (examples, cfg, seed) alone: killed after any step and
     started again, the run ends in the same bits. Raises `DataError` without examples, `RunError` if a gradient
@@ -72,7 +75,7 @@ def train_sft(
     optim = build(model, optimizer=cfg.optimizer, lr=cfg.lr, muon_lr=cfg.muon_lr, weight_decay=cfg.weight_decay)
     kept = _Kept(checkpoint_dir, state.run_key(model, examples, cfg, seed, precision, micro_tokens), save_every)
     losses = kept.restore(model, optim)
-    first, compute = len(losses), Compute(model, precision=precision)
+    first, compute = len(losses), Compute(model, precision=precision, sight=sight)
     read = sum(lengths[i] for step in steps[:first] for i in step)
     for at, step in enumerate(steps[first:], first):
         rows = rectangles(lengths, step, max_tokens=micro_tokens)

@@ -78,5 +78,6 @@ def run_key(model: nn.Module, examples: Sequence[Example], *settings: object) ->
         digest.update(f"{name}{tuple(p.shape)}{p.dtype}".encode())
     for e in examples:
         digest.update(repr((e.ids, e.weights, e.advantage)).encode())
+        digest.update("".join(image.sha for image in e.images).encode())
     digest.update(repr(settings).encode())
     return digest.hexdigest()

@@ -33,6 +33,7 @@ def check(trajectory: Trajectory, decode: Decode | None = None) -> Iterator[Flaw
     for at, ledger in enumerate(trajectory.ledgers):
         yield from _runs(ledger, f"ledgers[{at}]")
         yield from _tokens(ledger, f"ledgers[{at}]")
+        yield from _images(trajectory, ledger, f"ledgers[{at}]")
     yield from _spans(trajectory)
     yield from _grade(trajectory)
     if decode and next(check(trajectory), None) is None:  # only then do spans and ids mean something
@@ -133,13 +134,32 @@ def _tokens(ledger: Ledger, here: str) -> Iterator[Flaw]:
             break
 
 
-def _spans(t: Trajectory) -> Iterator[Flaw]:
-    size = len(t.ledgers[0].ids) if t.ledgers else 0
-    policy = _policy_spans(t.ledgers[0]) if t.ledgers else []
+def _images(t: Trajectory, ledger: Ledger, here: str) -> Iterator[Flaw]:
+    """Pictures lie in order on tokens of the environment, and a message shows each of them."""
+    seen = {sha for message in t.messages for sha in message.images}
+    ground = _joined(ledger, Origin.ENVIRONMENT) if ledger.images else []
     last = 0
+    for at, image in enumerate(ledger.images):
+        field, end = f"{here}.images[{at}]", image.start + image.length
+        if image.length < 1 or image.start < last or not any(a <= image.start and end <= b for a, b in ground):
+            yield Flaw(field, "image_place", f"[{image.start}, {end}) is no place for a picture")
+        if image.sha not in seen:
+            yield Flaw(f"{field}.sha", "image_unknown", f"no message shows {image.sha[:80]!r}")
+        last = max(last, end)
+
+
+def _spans(t: Trajectory) -> Iterator[Flaw]:
+    policy = [_joined(ledger, Origin.POLICY) for ledger in t.ledgers]
+    last = number = 0
     for at, step in enumerate(t.steps):
         if step.span is None:
             continue
+        if t.ledgers and not number <= step.ledger < len(t.ledgers):
+            told = f"{step.ledger} is none of {len(t.ledgers)} ledgers, or one before {number}"
+            yield Flaw(f"steps[{at}].ledger", "ledger_index", told)
+            continue
+        last, number = (last if step.ledger == number else 0), step.ledger
+        size = len(t.ledgers[number].ids) if t.ledgers else 0
         field, (start, end) = f"steps[{at}].span", step.span
         if not t.ledgers:
             yield Flaw(field, "span_bounds", "a span, but there is no ledger")
@@ -147,16 +167,16 @@ def _spans(t: Trajectory) -> Iterator[Flaw]:
             yield Flaw(field, "span_bounds", f"[{start}, {end}) is not within {size} tokens")
         elif start < last:
             yield Flaw(field, "span_order", f"[{start}, {end}) begins before {last}, where the last one ended")
-        elif start < end and not any(low <= start and end <= high for low, high in policy):
+        elif start < end and not any(low <= start and end <= high for low, high in policy[number]):
             yield Flaw(field, "span_origin", f"[{start}, {end}) holds tokens that the policy did not sample")
         last = max(last, end)
 
 
-def _policy_spans(ledger: Ledger) -> list[tuple[int, int]]:
-    """Stretches of policy tokens, neighbouring runs joined."""
+def _joined(ledger: Ledger, origin: Origin) -> list[tuple[int, int]]:
+    """Stretches of tokens of one origin, neighbouring runs joined."""
     spans: list[tuple[int, int]] = []
     for start, end, run in ledger.spans():
-        if run.origin != Origin.POLICY:
+        if run.origin != origin:
             continue
         if spans and spans[-1][1] == start:
             spans[-1] = spans[-1][0], end
@@ -185,7 +205,7 @@ def _agreement(t: Trajectory, decode: Decode) -> Iterator[Flaw]:
         if step.span is None:
             continue
         start, end = step.span
-        message, text = t.messages[step.reply], decode(t.ledgers[0].ids[start:end])
+        message, text = t.messages[step.reply], decode(t.ledgers[step.ledger].ids[start:end])
         parts = [part.strip() for part in (message.reasoning, message.content)]
         plain = not message.tool_calls and not message.reasoning
         if text.strip() != parts[1] if plain else any(part not in text for part in parts):

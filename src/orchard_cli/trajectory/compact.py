@@ -125,7 +125,7 @@ def _rows(t: Trajectory) -> Iterator[dict[str, Any]]:
     if not t.ledgers:
         yield {**common, "tokens": 0, "sampled": 0, "trainable": 0}
     for at, ledger in enumerate(t.ledgers):
-        spans = [step.span for step in t.steps if step.span] if at == 0 else []
+        spans = [step.span for step in t.steps if step.span and step.ledger == at]
         yield {
             **common,
             "ledger": at,

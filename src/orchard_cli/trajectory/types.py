@@ -69,16 +69,27 @@ class Run(Record, frozen=True):
     mask: str = ""  # why these tokens may not be trained on; always set unless origin is policy
 
 
+class Shown(Record, frozen=True):
+    """A picture in a sequence of tokens: `length` placeholder tokens from `start` on stand for the blob `sha`."""
+
+    sha: str
+    start: int
+    length: int
+    turn: int = 0  # the turn before which it came, from 1; 0: not known
+
+
 class Ledger(Record, frozen=True):
     """Token-exact account of one prompt-to-end sequence.
 
     ids: T token ids in order. runs: their lengths sum to T. logprobs: one natural-log probability for each
-    policy token, in order, at the sampling temperature, as the engine gave it; never re-computed.
+    policy token, in order, at the sampling temperature, as the engine gave it; never re-computed. images: the
+    pictures among the tokens, in order; their tokens are the environment's.
     """
 
     ids: tuple[int, ...]
     runs: tuple[Run, ...]
     logprobs: tuple[float, ...] = ()
+    images: tuple[Shown, ...] = ()
 
     def spans(self) -> Iterator[tuple[int, int, Run]]:
         """(start, end, run) for every run, in order."""
@@ -106,9 +117,10 @@ class Step(Record, frozen=True):
     action: str = ""  # the command, or the tool calls a line each, as executed; empty if none could be parsed
     observation: int = -1  # index into messages; -1 if the attempt ended here
     executed: Executed | None = None
-    span: tuple[int, int] | None = None  # [start, end) of the sampled tokens in ledgers[0]
+    span: tuple[int, int] | None = None  # [start, end) of the sampled tokens in `ledger`
     finish: str = "stop"  # stop | length | tool_calls
     wall_s: float = 0.0
+    ledger: int = 0  # which of the trajectory's ledgers: one begins whenever older pictures leave the prompt
 
 
 class Trajectory(Record, frozen=True):
