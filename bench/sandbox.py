@@ -7,6 +7,7 @@ processes, mounts, descriptors and cgroups of the spawner before and after.
 """
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -16,12 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
+from orchard_cli.env.agent.pack import pack
 from orchard_cli.env.local.local import LocalEnv
-from orchard_cli.env.sandbox import Sandbox, Spec
+from orchard_cli.env.sandbox import Interactive, Sandbox, Spec
 
 ECHO = "echo hi"
 BWRAP = (
@@ -72,6 +75,8 @@ def one_sandbox(env: LocalEnv, spec: Spec, repeat: int) -> dict[str, Figures]:
     with env.open(spec) as box:
         figures["exec"] = timed(lambda: box.exec(ECHO), repeat)
         figures["exec argv true"] = timed(lambda: box.exec(["/usr/bin/true"]), repeat)
+        key = itertools.count()
+        figures["start, follow to exit"] = timed(lambda: list(followed(box, next(key))), repeat)
         figures["read"] = timed(lambda: box.read("f0.py"), repeat)
         figures["write"] = timed(lambda: box.write("new.py", b"x = 1\n"), repeat)
         figures["diff (2 files)"] = timed(box.diff, repeat // 4)
@@ -79,6 +84,42 @@ def one_sandbox(env: LocalEnv, spec: Spec, repeat: int) -> dict[str, Figures]:
     for fork in made:
         fork.close()
     return figures
+
+
+def followed(box: Sandbox, number: int) -> Iterator[object]:
+    yield from cast(Interactive, box).start(ECHO, key=f"bench-{number}").events()
+
+
+def busy(env: LocalEnv, spec: Spec, count: int = 800, threads: int = 16) -> dict[str, float]:
+    """Commands a second from sixteen threads, in one sandbox; the size of its agent; an agent started in an image."""
+    with env.open(spec) as box, ThreadPoolExecutor(threads) as pool:
+        began = time.perf_counter()
+        list(pool.map(lambda _: box.exec(ECHO), range(count)))
+        rate = count / (time.perf_counter() - began)
+        agent = Path(f"/proc/{env.spawner_pid}/task/{env.spawner_pid}/children").read_text().split()[-1]
+        text = Path(f"/proc/{agent}/status").read_text() + Path(f"/proc/{agent}/smaps_rollup").read_text()
+        sizes = {line.split()[0]: int(line.split()[1]) / 1024 for line in text.splitlines() if line.endswith("kB")}
+    return {"commands_s": rate, "agent_rss_mib": sizes["VmRSS:"], "agent_own_mib": sizes["Private_Dirty:"]} | packed()
+
+
+def packed(repeat: int = 15) -> dict[str, float]:
+    """An agent from one file, as in an image: milliseconds from start to ready, and its size."""
+    times, size = [], 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "agent.pyz")
+        file.write_bytes(pack())
+        for number in range(repeat):
+            command = ["/usr/bin/python3", "-I", "-S", "-E", str(file), "--socket", f"{folder}/{number}"]
+            began = time.perf_counter()
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+                assert process.stdin and process.stdout
+                process.stdin.write(b"token\n")
+                process.stdin.flush()
+                process.stdout.readline()
+                times.append((time.perf_counter() - began) * 1e3)
+                size = int(Path(f"/proc/{process.pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
+                process.kill()
+    return {"packed_ready_ms": statistics.median(times), "packed_rss_mib": size}
 
 
 def traces(env: LocalEnv) -> list[int]:
@@ -115,7 +156,13 @@ def measure(repeat: int) -> dict[str, object]:
         spec = Spec(tree=Path(folder))
         figures = {"subprocess": timed(bare(("bash", "-c", ECHO)), repeat), "bwrap": timed(bare(BWRAP), repeat)}
         figures |= one_sandbox(env, spec, repeat)
-        return {"machine": machine(), "env": env.describe(), "ms": figures, "64 at once": many(env, spec)}
+        return {
+            "machine": machine(),
+            "env": env.describe(),
+            "ms": figures,
+            "64 at once": many(env, spec),
+            "busy": busy(env, spec),
+        }
 
 
 def show(result: dict[str, object]) -> None:
@@ -128,6 +175,7 @@ def show(result: dict[str, object]) -> None:
     crowd: dict[str, object] = result["64 at once"]  # type: ignore[assignment]
     times = "  ".join(f"{key}={crowd[key]:.2f}" for key in ("create_s", "exec_s", "close_s"))
     print(f"64 at once: {times}  right={crowd['right']}/64")
+    print("16 at once: " + "  ".join(f"{key}={value:.1f}" for key, value in result["busy"].items()))  # type: ignore[attr-defined]
     print(f"left over (processes, mounts, descriptors, cgroups): {crowd['leaked']}")
 
 

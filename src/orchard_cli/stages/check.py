@@ -60,7 +60,7 @@ def _jobs(context: Context, tasks: list[Task]) -> Iterator[Job]:
 
 def _wrong(made: Mapping[str, Trajectory]) -> str:
     """What is wrong with a task, or empty."""
-    for who in made.values():
+    for who in (made[ORACLE], made[NOTHING], *made.values()):  # in this order, whichever ended first
         if who.fault:
             return f"{who.policy}: {who.outcome}: {who.fault.message}"
     oracle, nothing = made[ORACLE], made[NOTHING]
