@@ -1,6 +1,6 @@
 import pytest
 
-from orchard_cli.data.example import chosen, from_ledger, from_render, learn, rising_steps, sequences
+from orchard_cli.data.example import chosen, from_ledger, from_render, learn, rising_steps, sequences, turns
 from orchard_cli.errors import ConfigError
 from orchard_cli.outcome import Outcome
 
@@ -76,3 +76,13 @@ def test_the_sft_rule(outcome, unresolved, ranges, steps, reason):
 def test_an_unknown_rule_is_named():
     with pytest.raises(ConfigError, match="sft.unresolved is `some`"):
         chosen(Outcome.UNSOLVED, None, "some")
+
+
+def test_each_turn_alone_keeps_what_came_before_as_context():
+    (whole,) = sequences(attempt("tpepptp"))
+    parts = list(turns(whole))
+    assert [p.ids for p in parts] == [whole.ids[:2], whole.ids[:5], whole.ids[:7]]
+    assert [p.sampled for p in parts] == [1, 2, 1] and sum(p.sampled for p in parts) == whole.sampled
+    assert [[q.step for q in p.pieces if q.origin == "policy"] for p in parts] == [[0], [1], [2]]
+    learned = learn(parts[1], steps={1: 1.0}, otherwise="not_rising")
+    assert learned.weights == (0.0, 0.0, 0.0, 1.0, 1.0) and learned.masks[1] == (2, "environment")
