@@ -184,3 +184,15 @@ def test_no_isolation_is_taken_only_by_name(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(ConfigError, match="isolates by `none`"):
             open_env(cfg)
         open_env(replace(cfg, isolation="process")).close()
+
+
+def test_a_server_that_died_is_not_waited_for_at_the_end(shared_env: LocalEnv, tmp_path: Path) -> None:
+    import time
+
+    with serving(shared_env, Settings(tmp_path / "state", "k")) as url:
+        env = RemoteEnv(url, "k")
+        for _ in range(8):
+            env.open(Spec())
+    began = time.monotonic()
+    env.close()
+    assert time.monotonic() - began < 30  # not thirty seconds for each

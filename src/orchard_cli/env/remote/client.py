@@ -148,6 +148,10 @@ class Client:
         if full:
             connection.close()
 
+    def patience(self, seconds: float) -> None:
+        """For how long an unreachable server is asked again, from now on."""
+        self._again_s = seconds
+
     def close(self) -> None:
         with self._lock:
             while self._idle:

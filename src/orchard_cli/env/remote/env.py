@@ -164,9 +164,7 @@ class RemoteEnv:
         self._stop.set()
         with self._lock:
             left = list(self._open.values())
-        for box in left:
-            with suppress(SandboxError):
-                box.close()
+        _close(self.client, left)
         self._audit.detach()
         self.client.close()
 
@@ -204,10 +202,20 @@ def _left(client: Client, left: dict[str, RemoteSandbox]) -> None:
     if not left:
         return
     log.warning("%d sandboxes were left open at exit and are closed now: %s", len(left), ", ".join(sorted(left)[:5]))
-    for box in list(left.values()):
-        with suppress(SandboxError):
-            box.close()
+    _close(client, list(left.values()))
     client.close()
+
+
+def _close(client: Client, boxes: list[RemoteSandbox]) -> None:
+    """A server that cannot be reached is not waited for: leases end what it still holds."""
+    client.patience(FIRST_S)
+    for box in boxes:
+        try:
+            box.close()
+        except SandboxError as error:
+            if error.fault.code in ("infra.server_unreachable", "infra.connection_lost"):
+                log.warning("%d sandboxes could not be closed: %s; their leases end them", len(boxes), error)
+                return
 
 
 def _proof(path: str) -> str:
