@@ -19,6 +19,8 @@ from .loaders.calls import Calls
 from .loaders.workspace import Workspace
 from .tasks.sets import TaskSet
 
+HARNESSES = ("assistant", "skills")  # what `harness=all` stands for
+
 
 @dataclass
 class Config(schema.Domain):
