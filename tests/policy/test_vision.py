@@ -270,3 +270,26 @@ def test_a_checkpoint_keeps_its_image_processor(made: tuple[Any, Any, Sight], sh
     (place / "preprocessor_config.json").unlink()
     with pytest.raises(ConfigError, match="has no image processor"):
         Sight.of(again, place, None)
+
+
+def test_a_sampled_placeholder_is_a_token_like_any_other(made: tuple[Any, Any, Sight], shas: list[str]) -> None:
+    """Pictures are where the record says: what a policy writes neither shifts nor breaks them."""
+    model, tokenizer, sight = made
+    tokens = Chat(tokenizer, sight).prompt(conversation(shas[:1], []))
+    vision = Vision(model, sight)
+    with torch.no_grad():
+        plain = vision.rows(torch.tensor([tokens.ids]), [tokens.images])
+        more = vision.rows(torch.tensor([[*tokens.ids, sight.image_id, sight.image_id]]), [tokens.images])
+    assert torch.allclose(more[:, :-2], plain, atol=1e-5)
+    assert not torch.allclose(more[0, -1], more[0, -2], atol=1e-3)
+
+
+def test_bfloat16_is_near_float32(made: tuple[Any, Any, Sight], shas: list[str]) -> None:
+    model, tokenizer, sight = made
+    policy = HfPolicy(model, tokenizer, "seer", dtype=torch.bfloat16, sight=sight)
+    try:
+        (reply,) = talk(policy, shas[:1])
+    finally:
+        policy.close()
+    assert torch.allclose(torch.tensor(reply.logprobs), recomputed(made, reply), atol=0.1)
+    assert model.dtype == torch.float32
