@@ -22,8 +22,11 @@ if [ -n "$missing" ]; then
 fi
 if [ "${1:-}" = tests ]; then
     wanted=
-    command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
-        [ -n "${PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH:-}" ] || wanted="$wanted chromium"
+    browser=
+    for name in chromium-headless-shell chromium chromium-browser google-chrome; do
+        ! command -v "$name" >/dev/null 2>&1 || browser=$name
+    done
+    [ -n "$browser${PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH:-}" ] || wanted="$wanted chromium-headless-shell"
     [ -d /usr/lib/postgresql ] || command -v postgres >/dev/null 2>&1 || wanted="$wanted postgresql"
     if [ -n "$wanted" ]; then
         if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
