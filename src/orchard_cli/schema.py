@@ -209,6 +209,10 @@ class Sft:
     """rise: only rising segments; none: leave out; full: all of it (for comparison)."""
     turns: str = "all"
     """all: an example learns every turn of its conversation; last: one example for each turn, which learns that one."""
+    per_task: int = 0
+    """At most so many resolved attempts of a task, the shortest; 0: all."""
+    per_family: int = 0
+    """At most so many resolved attempts of a family (a site, for browsers), the shortest; 0: all."""
     tokens: int = 300_000
     """Training budget in tokens, observations included."""
     batch_tokens: int = 2048
@@ -234,6 +238,8 @@ class Sft:
         _at_least("sft.tokens", self.tokens, 1)
         if self.turns not in ("all", "last"):
             raise ValueError(f"sft.turns ({self.turns}) is neither all nor last")
+        _at_least("sft.per_task", self.per_task, 0)
+        _at_least("sft.per_family", self.per_family, 0)
 
 
 @dataclass

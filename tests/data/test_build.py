@@ -1,3 +1,4 @@
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,15 +57,39 @@ def test_attempts_that_do_not_count_leave_the_same_examples_bit_for_bit():
     assert rl_group(noisy, advantages, max_length=9)[0] == rl_group(clean, advantages, max_length=9)[0]
 
 
+def of(task, family, letters, name, outcome=S):
+    made = attempt(letters, outcome, name=name, first=100 * int(name))
+    return msgspec.structs.replace(made, task_id=task, family=family)
+
+
+def test_the_shortest_successes_of_a_task_and_of_a_family_are_kept_and_the_rest_is_counted():
+    found = [
+        of("a", "x", "tpepep", "0"),
+        of("a", "x", "tpep", "1"),
+        of("a", "x", "tpepp", "2"),  # as many steps as the one before, more tokens
+        of("a", "x", "tp", "3", U),
+        of("b", "x", "tpepepepep", "4"),
+        of("c", "y", "tpepepepepep", "5"),
+        of("d", "", "tp", "6"),
+        of("e", "", "tp", "7"),
+    ]
+    kept, account = build(*found, unresolved="none", per_task=1, per_family=1)
+    assert [e.trajectory for e in kept] == ["1", "5", "6", "7"]
+    assert account.dropped == {"per_task": 3 + 3, "per_family": 5, "unresolved": 1}
+    assert account.left_out == {"per_task": 2, "per_family": 1, "unresolved": 1}
+    kept, account = build(*found, unresolved="full", per_task=2)
+    assert [e.trajectory for e in kept] == ["1", "2", "3", "4", "5", "6", "7"] and account.dropped == {"per_task": 3}
+
+
 letters = st.text("tep", min_size=1, max_size=12)
 one = st.tuples(letters, st.sampled_from(list(Outcome)), st.booleans(), st.booleans())
 
 
-@given(st.lists(one, max_size=8), st.sampled_from(["rise", "full", "none"]), st.integers(0, 12))
-def test_every_sampled_token_ends_exactly_once(drawn, unresolved, max_length):
+@given(st.lists(one, max_size=8), st.sampled_from(["rise", "full", "none"]), st.integers(0, 12), st.integers(0, 3))
+def test_every_sampled_token_ends_exactly_once(drawn, unresolved, max_length, per_task):
     attempts = [attempt(text, o, name=str(i), first=i, ledger=led) for i, (text, o, led, _) in enumerate(drawn)]
     rising = {str(i): ((0, 1),) for i, (*_, up) in enumerate(drawn) if up}
-    examples, account = build(*attempts, rising=rising, unresolved=unresolved, max_length=max_length)
+    examples, account = build(*attempts, rising=rising, unresolved=unresolved, max_length=max_length, per_task=per_task)
     assert account.sampled == sum(text.count("p") for text, *_ in drawn)
     assert account.trained == sum(w > 0 for e in examples for w in e.weights)
     assert account.kept == len(examples)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..trajectory import Trajectory
 from .account import Account, written
+from .caps import over
 from .example import Example, Render, Tokens, chosen, learn, sequences
 from .example import turns as each_turn
 
@@ -18,29 +19,30 @@ def sft_examples(
     max_length: int,
     render: Render | None = None,
     turns: str = "all",
+    per_task: int = 0,
+    per_family: int = 0,
     dedupe: bool = True,
 ) -> tuple[list[Example], Account]:
     """Resolved attempts whole, unresolved ones by `unresolved` (`sft.unresolved`); `rising`: step ranges by
     trajectory id. turns: all, an example learns every turn of its sequence; last, there is one for each turn, which
-    learns that one (`sft.turns`). Dropped by name: outcome_…, unresolved, no_rise, no_tokens, too_long,
-    nothing_trained, duplicate.
+    learns that one (`sft.turns`). Of a task's and a family's resolved attempts at most so many are used. Dropped by
+    name: outcome_…, unresolved, no_rise, per_task, per_family, no_tokens, too_long, nothing_trained, duplicate.
     """
     account, examples = Account(), []
     seen: set[tuple[object, ...]] = set()
-    for trajectory in trajectories:
-        found = list(sequences(trajectory, render))
-        if turns == "last":
-            found = [turn for tokens in found for turn in each_turn(tokens)]
+    attempts = list(trajectories)
+    beyond = over(attempts, per_task=per_task, per_family=per_family)
+    for at, trajectory in enumerate(attempts):
+        found = _read(trajectory, render, turns)
         account.open(written(trajectory, found))
         steps, reason = chosen(trajectory.outcome, rising.get(trajectory.id), unresolved)
         if not found:
-            account.drop(written(trajectory, found), reason or "no_tokens")
+            account.drop(written(trajectory, found), reason or beyond.get(at, "no_tokens"))
         for tokens in found:
             example = learn(tokens, steps=steps, otherwise="not_rising")
-            why = reason or _unfit(example, max_length)
+            why = reason or beyond.get(at) or _unfit(example, max_length)
             key = (example.ids, example.weights, *(image.sha for image in example.images))
-            if not why and dedupe and key in seen:
-                why = "duplicate"
+            why = why or ("duplicate" if dedupe and key in seen else "")
             if why:
                 account.drop(tokens.sampled, why)
                 continue
@@ -49,6 +51,11 @@ def sft_examples(
             examples.append(example)
     account.check()
     return examples, account
+
+
+def _read(trajectory: Trajectory, render: Render | None, turns: str) -> list[Tokens]:
+    found = list(sequences(trajectory, render))
+    return [turn for tokens in found for turn in each_turn(tokens)] if turns == "last" else found
 
 
 def rl_group(

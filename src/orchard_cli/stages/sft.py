@@ -110,6 +110,8 @@ def _examples(context: Context, source: Path, chat: "Chat") -> tuple[list[Exampl
         max_length=config.sft.max_length,
         render=chat.segments,
         turns=config.sft.turns,
+        per_task=config.sft.per_task,
+        per_family=config.sft.per_family,
     )
 
 
