@@ -26,7 +26,7 @@ def main() -> None:
     seeds = [int(word) for word in sys.argv[1:]] or [0, 1, 2]
     print(describe())
     for seed in seeds:
-        words = [f"seed={seed}", f"run=gain-{seed}", f"out={OUT}"]
+        words = [f"seed={seed}", f"run=gain-{seed}", f"out={OUT}", "eval.attempts=4"]
         subprocess.run(
             [sys.executable, "-m", "orchard_cli", "swe", "run", *words], check=True, stdout=subprocess.DEVNULL
         )
