@@ -4,7 +4,6 @@ import json
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +19,13 @@ from orchard_cli.task import Split, Task
 from orchard_cli.trajectory import Blobs, ToolCall
 
 from . import chromium, sets
-from .browser import VIEWS, Browser, View
+from .browser import Browser, View
+from .judging import STATE, Judging
 from .seats import Seats
+from .settings import Config
+from .web import online
 
-
-@dataclass
-class Config(schema.Domain):
-    view: str = "axtree"
-    """What the policy sees: axtree (text), screenshot, both, or marks (a screenshot with the elements' numbers)."""
-    reuse: int = 50
-    """Attempts that one browser serves, each with a fresh profile; 1: a browser in every attempt's own sandbox."""
-    held_out: list[str] = field(default_factory=list)
-    """Families that are for evaluation alone."""
-
-    def __post_init__(self) -> None:
-        if self.view not in VIEWS:
-            raise ValueError(f"domain.view ({self.view}) is none of: {', '.join(VIEWS)}")
-        if self.reuse < 1:
-            raise ValueError(f"domain.reuse ({self.reuse}) is less than 1")
+__all__ = ["Config", "Domain"]
 
 
 class Domain:
@@ -47,7 +35,8 @@ class Domain:
 
     def __init__(self, config: Config, tasks: schema.Tasks, harness: schema.Harness, seed: int):
         self._config, self._settings = config, harness
-        self._set = sets.chosen(tasks, config.held_out, seed)
+        self._set = sets.chosen(tasks, config, seed)
+        self.judging = Judging(config, self._set.judge)
         self._seats = Seats(config.reuse)
         self._finals: weakref.WeakKeyDictionary[Sandbox, dict[str, Any]] = weakref.WeakKeyDictionary()
         self.blobs: Blobs | None = None
@@ -56,11 +45,25 @@ class Domain:
     def tasks(self, split: Split) -> Iterator[Task]:
         return self._set.tasks(split)
 
+    @property
+    def problems(self) -> Sequence[Any]:
+        """Bad rows of the task file; good ones are used all the same."""
+        return getattr(self._set, "problems", ())
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What a person should know of the tasks before anything is measured on them."""
+        yield from getattr(self._set, "notes", ())
+
     def harness(self, task: Task) -> ReactLoop:
+        """Raises `ConfigError`, also where there is nobody to judge: before the attempt is made."""
+        self.judging.open(self.blobs)
         return ReactLoop(self._settings, Path(__file__).parent / "prompts" / self._settings.prompt, self._browser)
 
     def _browser(self, task: Task, sandbox: Sandbox) -> Browser:
         def final(state: dict[str, Any]) -> None:
+            if self.judging.kind == STATE:  # nobody will look at these
+                state = {key: value for key, value in state.items() if key not in ("actions", "shots")}
             self._finals[sandbox] = state
 
         view = View(self._config.view, self._keep)
@@ -75,24 +78,25 @@ class Domain:
         return chromium.spec(self._set.site(task))
 
     def prepare(self, task: Task, sandbox: Sandbox) -> None:
-        """Nothing: the browser is opened with the tools."""
+        """The browser is opened with the tools; here it is seen to that something leads to where it starts."""
+        online(self._set.visit(task).url, sandbox)
 
     def close(self) -> None:
         """Give up the browsers that stand ready; they end with their environment in any case."""
         self._seats.close()
+        self.judging.close()
 
     def export(self, task: Task, sandbox: Sandbox) -> str:
         """The end state as JSON: where the browser was, what the page and the site say, and the policy's answer."""
         return json.dumps(self._finals.pop(sandbox), ensure_ascii=False, sort_keys=True)
 
     def grade(self, task: Task, artifact: str, env: Env) -> Grade:
-        try:
-            state = json.loads(artifact)
-        except ValueError:
-            state = None
-        if not isinstance(state, dict):
-            raise GradeError("the end state is no JSON object", code="bad_state")
-        return self._set.grade(task, state)
+        state = _state(artifact)
+        return self.judging.grade(task, state, self.blobs, lambda: self._set.grade(task, state))
+
+    def world(self, task: Task, artifact: str) -> Grade:
+        """What the world itself says of what an attempt left. Raises `GradeError` where nobody can read that."""
+        return self._set.grade(task, _state(artifact))
 
     @property
     def _format(self) -> CallFormat:
@@ -107,3 +111,13 @@ class Domain:
 
     def wrong(self, task: Task) -> Sequence[Policy]:
         return self._set.wrong(task, self._format)
+
+
+def _state(artifact: str) -> dict[str, Any]:
+    try:
+        state = json.loads(artifact)
+    except ValueError:
+        state = None
+    if not isinstance(state, dict):
+        raise GradeError("the end state is no JSON object", code="bad_state")
+    return state

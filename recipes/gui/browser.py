@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchard_cli.env.sandbox import Sandbox
+from orchard_cli.harness import literals
 from orchard_cli.harness.tools import ToolResult
 from orchard_cli.trajectory import ToolCall
 
@@ -21,6 +22,7 @@ from .visit import Site, Visit
 
 ACT_S = 70.0
 LOOK_S = 60.0
+SHOT = 4000  # characters of a page's text, the last, that are kept for a judge
 VIEWS = ("axtree", "screenshot", "both", "marks")
 Json = dict[str, Any]
 
@@ -42,7 +44,9 @@ class View:
 
 
 class Browser:
-    """See `Toolset`. `final` gets the end state when the attempt is over, however it ended."""
+    """See `Toolset`. `final` gets the end state when the attempt is over, however it ended: with the policy's `answer`,
+    its `actions` as lines, and `shots`, what it saw, as judges want it.
+    """
 
     specs = SPECS
 
@@ -54,6 +58,8 @@ class Browser:
         self._seat: Seat | None = None
         self._status: Json | None = None
         self._answer: str | None = None
+        self._actions: list[str] = []
+        self._shots: list[Json] = []
 
     def open(self) -> ToolResult:
         """Raises `BrowserFault` if there is no browser or no site to be had."""
@@ -64,6 +70,7 @@ class Browser:
         return ToolResult("\n".join(part for part in (told, seen.text) if part), images=seen.images)
 
     def call(self, call: ToolCall) -> ToolResult:
+        self._actions.append(literals.write(call))
         try:
             arguments = checked(call.name, call.arguments)
         except Refused as refused:
@@ -96,6 +103,7 @@ class Browser:
                 picture = marked(picture, said["tree"]["rects"])
                 parts += said["tree"]["lines"]
             images = (self._view.keep(picture),)
+        self._shots.append({"image": images[0]} if images else {"text": "\n".join(parts)[-SHOT:]})
         return ToolResult("\n".join(parts), images=images)
 
     def _where(self, said: Json) -> list[str]:
@@ -111,7 +119,7 @@ class Browser:
         if seat is None:
             return
         try:
-            state = {"answer": self._answer, "status": self._status}
+            state = {"answer": self._answer, "status": self._status, "actions": self._actions, "shots": self._shots}
             if not seat.broken:
                 state |= seat.ask("state", LOOK_S)
             self._final(state)

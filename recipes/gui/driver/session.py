@@ -54,9 +54,10 @@ class Session:
 
         self.own_port = own_port
         self._playwright = await async_playwright().start()
+        proxy = os.environ.get("HTTP_PROXY")  # the sandbox's way out; loopback is always reached directly
         self._browser = await self._playwright.chromium.launch(
             executable_path=os.environ["CHROMIUM"],
-            args=list(FLAGS),
+            args=[*FLAGS, *([f"--proxy-server={proxy}"] if proxy else [])],
             ignore_default_args=["--disable-popup-blocking", "--enable-automation"],
             timeout=60_000,
             handle_sigint=False,

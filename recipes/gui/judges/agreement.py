@@ -90,13 +90,19 @@ def agreement(judge: str, pairs: Iterable[Pair], *, resamples: int = 2000, seed:
     return Agreement(judge, tp, fp, fn, tn, lost, len(found), **made)
 
 
+COLUMNS = ("judge", "attempts", "no verdict", "accuracy", "F1", "lets failures pass", "kappa", "TP / FP / FN / TN")
+
+
+def cells(a: Agreement) -> list[str]:
+    """One judge's row, values in percent."""
+    shares = (_show(a.accuracy), _show(a.f1), _show(a.let_pass), _show(a.kappa))
+    counts = f"{a.true_positive} / {a.false_positive} / {a.false_negative} / {a.true_negative}"
+    return [a.judge, str(a.n), str(a.lost), *shares, counts]
+
+
 def table(rows: Sequence[Agreement]) -> str:
     """A Markdown table, one judge a row, values in percent."""
-    head = ["judge", "attempts", "no verdict", "accuracy", "F1", "lets failures pass", "kappa", "TP / FP / FN / TN"]
-    lines = [head, ["---"] * len(head)]
-    for a in rows:
-        cells = [a.judge, str(a.n), str(a.lost), _show(a.accuracy), _show(a.f1), _show(a.let_pass), _show(a.kappa)]
-        lines.append([*cells, f"{a.true_positive} / {a.false_positive} / {a.false_negative} / {a.true_negative}"])
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *map(cells, rows)]
     return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines)
 
 

@@ -24,12 +24,12 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a file held. expired: (task id, date as written) of tasks whose dates lie in the past."""
+    """What a file held. expired: good tasks that ask for dates that lie in the past."""
 
     file: str
     tasks: tuple[Task, ...]
     problems: tuple[Problem, ...]
-    expired: tuple[tuple[str, str], ...]
+    expired: tuple[Problem, ...]
 
     def notes(self, most: int = 5) -> Iterator[str]:
         """What a person should know, a line each."""
@@ -37,8 +37,8 @@ class Loaded:
             yield f"{self.file}: {len(self.tasks)} tasks are good, {len(self.problems)} rows are not"
             yield from map(str, self.problems[:most])
         if self.expired:
-            named = ", ".join(f"{id} ({when})" for id, when in self.expired[:most])
-            yield f"{len({id for id, _ in self.expired})} tasks ask for dates that have passed: {named}"
+            yield f"{self.file}: {len({p.line for p in self.expired})} tasks ask for dates that have passed"
+            yield from map(str, self.expired[:most])
 
 
 class WebVoyagerRow(msgspec.Struct):
@@ -78,6 +78,7 @@ def load(kind: str, path: Path, *, today: date, domain: str = "gui") -> Loaded:
     references = _references(path) if kind == "webvoyager" else {}
     tasks: dict[str, Task] = {}
     problems: list[Problem] = []
+    late: list[Problem] = []
     for number, found in rows(path):
         row = typed(path, number, found, row_type)
         task = row if isinstance(row, Problem) else made(row, references)
@@ -89,7 +90,8 @@ def load(kind: str, path: Path, *, today: date, domain: str = "gui") -> Loaded:
             problems.append(task)
         else:
             tasks[task.id] = msgspec.structs.replace(task, domain=domain)
-    late = [(t.id, when) for t in tasks.values() for when in expired(t.prompt, today)]
+            said = [f"{task.id} asks for {when}, which has passed" for when in expired(task.prompt, today)]
+            late += [Problem(str(path), number, ASKED[kind], words) for words in said]
     return Loaded(str(path), tuple(tasks.values()), tuple(problems), tuple(late))
 
 
@@ -190,6 +192,8 @@ KINDS: dict[str, tuple[type, Made]] = {
     "mind2web": (Mind2WebRow, _mind2web),
     "deepshop": (DeepShopRow, _deepshop),
 }
+
+ASKED = {"webvoyager": "ques", "mind2web": "confirmed_task", "deepshop": "ques"}  # the field with the text
 
 
 def sites(tasks: tuple[Task, ...]) -> Counter[str]:

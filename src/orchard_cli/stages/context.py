@@ -106,6 +106,9 @@ class Context:
         return tasks[:limit] if limit else tasks
 
     def need_tasks(self, split: Split) -> list[Task]:
+        """The tasks of a split, with what the domain has to say about them (its `notes`, if it has any)."""
+        for note in getattr(self.domain, "notes", ()):
+            self.report.note(f"warning: {note}")
         tasks = self.tasks(split)
         if not tasks:
             raise RunError(f"there are no {split} tasks", hint=f"`orchard {self.name} tasks` lists what there is")

@@ -9,8 +9,8 @@ def run(context: Context) -> Summary:
     splits = {split: context.tasks(split) for split in ("train", "eval")}
     everything = [t for tasks in splits.values() for t in tasks]
     problems = [str(p) for p in getattr(context.domain, "problems", ())]
-    for problem in problems:
-        context.report.note(f"warning: {problem}")
+    for warning in dict.fromkeys((*problems, *getattr(context.domain, "notes", ()))):
+        context.report.note(f"warning: {warning}")
     families = sorted({t.family for t in everything})
     rows = [[f, *(str(sum(t.family == f for t in splits[s])) for s in splits)] for f in families]
     rows.append(["all", *(str(len(splits[s])) for s in splits)])

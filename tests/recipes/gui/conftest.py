@@ -16,6 +16,8 @@ from orchard_cli.env.sandbox import Sandbox
 from orchard_cli.harness.tools import ToolResult
 from orchard_cli.trajectory import ToolCall
 
+from .judges.conftest import Endpoint
+
 PORT = 18090
 PLACE = "/opt/orchard/bad"
 BAD = Site("bad", ("{python}", "-B", f"{PLACE}/bad_site.py", "{port}"), PORT, ((PLACE, Path(__file__).parent),))
@@ -88,3 +90,10 @@ def hand(seats: Seats, sandbox: Sandbox) -> Iterator[Hand]:
 
 
 Opened = Callable[..., str]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+    yield made
+    made.close()

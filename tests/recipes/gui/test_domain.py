@@ -8,6 +8,7 @@ import pytest
 from orchard_cli.recipes.gui import Config, Domain
 
 from orchard_cli import schema
+from orchard_cli.compose import compose
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.errors import ConfigError, GradeError
 from orchard_cli.outcome import Outcome
@@ -156,3 +157,16 @@ def test_the_teacher_solves_every_page_that_it_knows(env: LocalEnv) -> None:
     made.close()
     assert len(TEACHERS) >= 40
     assert [(task.id, seen.grade, seen.fault) for task, seen in tries if seen.reward != 1.0] == []
+
+
+def test_the_choices_for_live_sites_are_those_of_the_published_recipe() -> None:
+    made = compose("gui", ["tasks=webvoyager", "tasks.path=x", "sft=web", "rl=web", "harness.max_steps=30"]).config
+    assert (made.sft.turns, made.sft.per_task, made.sft.per_family) == ("last", 1, 20)
+    assert (made.rl.first_turns, made.rl.format_penalty, made.rl.baseline, made.rl.scale) == (15, 1.0, "group", "std")
+    assert compose("gui", []).config.rl.baseline == "length" and compose("gui", []).config.sft.per_task == 0
+
+
+@pytest.mark.parametrize("setting", [{"judge": "me"}, {"expired": "no"}, {"alike": 2.0}, {"max_words": -1}])
+def test_a_setting_that_cannot_be_is_named(setting: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=rf"domain\.{next(iter(setting))} "):
+        Config(**setting)

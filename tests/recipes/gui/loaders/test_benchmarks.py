@@ -67,8 +67,9 @@ def test_online_mind2web_as_a_list_with_levels(tmp_path: Path) -> None:
     found = load("mind2web", path, today=TODAY)
     assert [t.data["level"] for t in found.tasks] == ["medium", "hard"]
     assert found.tasks[1].data["start_url"] == "https://kayak.com" and found.tasks[1].data["reference_length"] == 11
-    assert found.expired == (("20a460a8", "March 3, 2024"),)
-    assert list(found.notes()) == ["1 tasks ask for dates that have passed: 20a460a8 (March 3, 2024)"]
+    late = f"{path}:1: `confirmed_task`: 20a460a8 asks for March 3, 2024, which has passed"
+    assert list(map(str, found.expired)) == [late]
+    assert list(found.notes()) == [f"{path}: 1 tasks ask for dates that have passed", late]
 
 
 def test_deepshop_keeps_the_requirements_that_a_query_has(tmp_path: Path) -> None:
