@@ -57,7 +57,7 @@ class LocalEnv:
         leftovers.sweep()
         self._start()
         try:
-            self._proof = probe.prove(self, network, HINT) if self._isolated else {}
+            self._proof = probe.prove(self, network, HINT, filtered=self._facts["seccomp"]) if self._isolated else {}
         except BaseException:
             self.close()
             raise
@@ -135,6 +135,7 @@ class LocalEnv:
             "pids": f"cgroup v{cgroups['pids']}" if "pids" in cgroups else "watched" if isolated else "no limit",
             "cpus": f"cgroup v{cgroups['cpu']}" if "cpu" in cgroups else "no limit",
             "disk": "tmpfs of that size, counted in memory" if isolated else "no limit",
+            "seccomp": "deny-list" if self._facts["seccomp"] else "none: not offered here" if isolated else "none",
             "kernel": platform.release(),
         }
 

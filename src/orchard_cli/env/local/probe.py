@@ -16,7 +16,7 @@ FLAGS = (
     *("--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--uid", "0", "--gid", "0", "--hostname", "sandbox"),
     *("--chdir", "/", "--cap-drop", "ALL", "--cap-add", "CAP_LEASE"),
 )
-NEEDED = ("--as-pid-1", "--cap-drop", "--clearenv", "--info-fd")
+NEEDED = ("--as-pid-1", "--cap-drop", "--clearenv", "--info-fd", "--seccomp")
 DEADLINE_S = 20.0
 # Prints one word for each thing that holds. $1: a file of the host, $2: a port of the host's loopback, $3: a pid.
 TRY = """
@@ -27,6 +27,7 @@ TRY = """
 ! (echo "$(cat /proc/sys/vm/swappiness)" >/proc/sys/vm/swappiness) 2>/dev/null && echo sysctl
 [ "$(grep -c '^Cap\\(Prm\\|Eff\\|Inh\\|Amb\\).*[1-9a-f]$' /proc/self/status)" = 0 ] && echo privileges
 ! unshare -U true 2>/dev/null && echo namespaces
+[ "$(cat /proc/self/status /proc/1/status | grep -c '^Seccomp:.*2$')" = 2 ] && echo seccomp
 touch /etc/probe && rm -r /var/log && mkdir /var/log && touch x && echo writable
 """
 
@@ -51,7 +52,7 @@ def bubblewrap(hint: str) -> list[str]:
     return [path, *FLAGS, *(["--disable-userns"] if "--disable-userns" in offers else [])]
 
 
-def prove(env: Opens, network: str, hint: str) -> dict[str, bool]:
+def prove(env: Opens, network: str, hint: str, *, filtered: bool) -> dict[str, bool]:
     """Open a sandbox and try what must fail. Raises `ConfigError` that names what did not hold."""
     with tempfile.NamedTemporaryFile(prefix="orchard-canary-") as canary, socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -74,6 +75,7 @@ def prove(env: Opens, network: str, hint: str) -> dict[str, bool]:
         "namespaces",
         "writable",
         *(["network"] if network != "host" else []),
+        *(["seccomp"] if filtered else []),  # some kernels have no filters: `describe` says so
     ]
     failed = [name for name in wanted if name not in holds]
     if failed:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ...agent.launch import memory
 from ...agent.loop import Loop
 from . import kernel, roots
 from .agents import AgentProcess
 from .cgroups import Group
 from .enter import Door
-from .ground import Bounds, Inside, Way, kill_all_here
+from .ground import Bounds, Inside, Way, kill_all_here, strike
 
 Ready = Callable[[dict[str, Any] | None], None]  # gets the fault, if there is one
 CREATE_DEADLINE = 30.0
@@ -41,6 +42,7 @@ class Making:
     disk: int  # bytes, 0: no limit
     bounds: Bounds
     network: bool
+    calls: bytes  # the filter of system calls; empty: none
 
 
 class Box:
@@ -99,13 +101,14 @@ class Box:
         # Shared memory counts as disk; the rest of /dev, a tmpfs without a limit, takes no files.
         shared = ("--bind", f"{self._base}/shm", "/dev/shm", "--remount-ro", "/dev")
         view = ("--bind", root, "/", "--proc", "/proc", *hidden, "--dev", "/dev", *shared)
-        return [*self._bwrap, *network, *view, "--info-fd", "3", "--", "/bin/sh", "-c", INIT]
+        calls = ("--seccomp", "4") if self.making.calls else ()
+        return [*self._bwrap, *network, *view, *calls, "--info-fd", "3", "--", "/bin/sh", "-c", INIT]
 
     def _spawn(self, root: str, ready: Ready) -> None:
         lifeline, said, info = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
-        errors = os.memfd_create("errors")
+        errors, calls = os.memfd_create("errors"), memory("calls", self.making.calls)
         self._lifeline = lifeline[1]
-        ends = ((lifeline[0], 0), (said[1], 1), (errors, 2), (info[1], 3))
+        ends = ((lifeline[0], 0), (said[1], 1), (errors, 2), (info[1], 3), (calls, 4))
         argv = self._arguments(root)
         monitor = os.posix_spawn(
             argv[0],
@@ -113,7 +116,7 @@ class Box:
             {"PATH": "/usr/bin:/bin"},
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for fd, target in ends],
         )
-        for fd in (lifeline[0], said[1], info[1]):
+        for fd in (lifeline[0], said[1], info[1], calls):
             os.close(fd)
         self._monitor = os.pidfd_open(monitor)
         self._loop.watch(self._monitor, partial(self._monitor_ended, monitor))
@@ -143,7 +146,8 @@ class Box:
         self._proc = os.open(f"/proc/{init}/root/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         kinds = KINDS | (0 if self.making.network else kernel.CLONE_NEWNET)
         self.door = Door(self._init, kinds, detour=self._rootless)
-        way = Way(self._init, kinds | kernel.CLONE_NEWPID, self._proc, self.changes, self.making.disk, self.pulse)
+        kinds |= kernel.CLONE_NEWPID
+        way = Way(self._init, kinds, self._proc, self.changes, self.making.disk, self.making.calls, self.pulse)
         make = partial(Inside, self.group, self.making.bounds, way)
         self.agent = AgentProcess(self._loop, self._host, os.path.basename(self._base), self.workdir, make, self._alone)
         self._unmount()
@@ -191,11 +195,12 @@ class Box:
     def _kill_from_inside(self) -> None:
         wanted = os.stat("1/ns/pid", dir_fd=self._proc).st_ino
         kernel.setns(self._init, kernel.CLONE_NEWPID)
-        if below := os.fork():
-            os.waitpid(below, 0)
-            return
-        kernel.setns(self._init, KINDS)  # for the sight of its own /proc
-        kill_all_here(wanted)
+
+        def inside() -> None:
+            kernel.setns(self._init, KINDS)  # for the sight of its own /proc
+            kill_all_here(wanted)
+
+        strike(self._proc, inside)
 
     # -- its end
 

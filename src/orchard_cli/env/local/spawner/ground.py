@@ -7,18 +7,20 @@ moves that process to where its commands are to be.
 import mmap
 import os
 import resource
+import select
 import signal
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ...agent.ground import Ground
-from ...agent.members import Members, by_namespace
+from ...agent.members import Members, by_namespace, opened
 from . import kernel
 from .cgroups import Group
 
 SUBREAPER = 36
+STRIKES, STRIKE_S = 40, 0.1
 OOM_SCORE = b"300"  # when the whole machine runs out of memory, a command goes before the driver does
 
 
@@ -95,6 +97,8 @@ class Inside(Fenced):
         kernel.hide_memory()
         os.umask(0o022)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if self._way.calls:
+            kernel.refuse_calls(self._way.calls)
         if os.getppid() != spawner:
             os._exit(0)
 
@@ -135,12 +139,7 @@ class Inside(Fenced):
 
     def kill_everyone(self) -> None:
         """All processes of the sandbox but its first, at one stroke."""
-        if pid := os.fork():
-            os.waitpid(pid, 0)
-            return
-        with suppress(BaseException):
-            kill_all_here(self._wanted)
-        os._exit(0)
+        strike(self._way.proc, lambda: kill_all_here(self._wanted))
 
     def drop(self) -> None:
         kernel.drop_privileges()
@@ -159,6 +158,7 @@ class Way:
     proc: int
     changes: int
     disk: int  # bytes, 0: no limit
+    calls: bytes  # the filter of system calls, see `seccomp`; empty: none
     pulse: mmap.mmap  # eight bytes, seen by the spawner: odd while a process is being started
 
 
@@ -166,6 +166,36 @@ def kill_all_here(wanted: int) -> None:
     """Everybody in this pid namespace, never from a place where that would mean this machine."""
     if os.stat("/proc/self/ns/pid").st_ino == wanted != kernel.OWN_PID_NAMESPACE:
         os.kill(-1, signal.SIGKILL)
+
+
+def strike(proc: int, inside: Callable[[], None]) -> None:
+    """Run `inside`, which ends everybody, in a fork that they can see, and so stop or end before it has done its work.
+
+    Therefore they are also ended one by one, from out here where none of them reaches us. `proc` is their /proc.
+    """
+    for _ in range(STRIKES):
+        pid = os.fork()
+        if pid == 0:
+            with suppress(BaseException):
+                inside()
+                os._exit(0)
+            os._exit(1)
+        handle = os.pidfd_open(pid)
+        ended = select.select([handle], [], [], STRIKE_S)[0]
+        os.close(handle)
+        if not ended:
+            _end_by_name(proc)
+            os.kill(pid, signal.SIGKILL)
+        if os.waitpid(pid, 0)[1] == 0:
+            return
+
+
+def _end_by_name(proc: int) -> None:
+    with opened(".", proc) as listing:
+        for name in os.listdir(listing):
+            if name.isdigit() and name != "1":
+                with suppress(OSError), opened(name, proc) as handle:
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
 
 
 def close_all_but(kept: Collection[int]) -> None:

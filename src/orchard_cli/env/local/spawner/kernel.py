@@ -21,8 +21,8 @@ _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # the same number on ev
 _AT_FDCWD, _EMPTY_PATH, _RECURSIVE, _CLONE, _FROM_AND_TO_EMPTY_PATH = -100, 0x1000, 0x8000, 1, 0x44
 _READ_ONLY_NOSUID_NODEV = 7
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 1, 4, 28, 38
-_PR_CAPBSET_DROP = 24
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECUREBITS, NO_NEW_PRIVS = 1, 4, 28, 38
+_PR_SET_SECCOMP, _FILTER, _PR_CAPBSET_DROP = 22, 2, 24
 _NO_ROOT_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP, their locks, and KEEP_CAPS locked off
 _CAPSET_HEAD = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))  # version 3, this process
 _CAPSET_NONE = ctypes.create_string_buffer(24)
@@ -84,8 +84,8 @@ def umount(target: str) -> None:
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
 
 
-def prctl(option: int, first: int = 0) -> int:
-    return int(_libc.prctl(option, first, 0, 0, 0))
+def prctl(option: int, first: int = 0, second: int = 0) -> int:
+    return int(_libc.prctl(option, first, second, 0, 0))
 
 
 def hide_memory() -> None:
@@ -105,7 +105,7 @@ def forget_keys() -> None:
 
 def keep_privileges_from_programs() -> None:
     """Ours stay; no program that a child of ours becomes can have or get any, setuid or not."""
-    _check(prctl(_PR_SET_NO_NEW_PRIVS, 1), "no new privileges")
+    _check(prctl(NO_NEW_PRIVS, 1), "no new privileges")
     _check(prctl(_PR_SET_SECUREBITS, _NO_ROOT_LOCKED), "securebits")
     number = 0
     while prctl(_PR_CAPBSET_DROP, number) == 0:
@@ -114,9 +114,16 @@ def keep_privileges_from_programs() -> None:
 
 def drop_privileges() -> None:
     """Give up every capability for good, also for programs that root or a setuid bit would give some."""
-    _check(prctl(_PR_SET_NO_NEW_PRIVS, 1), "no new privileges")
+    _check(prctl(NO_NEW_PRIVS, 1), "no new privileges")
     prctl(_PR_SET_SECUREBITS, _NO_ROOT_LOCKED)  # a second lock; one without capabilities may not, and need not
     _check(_libc.capset(*_CAPSET), "capset")
+
+
+def refuse_calls(program: bytes) -> None:
+    """A filter (see `seccomp`) for this process and all that it will start; needs no new privileges to be set."""
+    steps = ctypes.create_string_buffer(program, len(program))
+    whole = ctypes.create_string_buffer(struct.pack("HP", len(program) // 8, ctypes.addressof(steps)))
+    _check(prctl(_PR_SET_SECCOMP, _FILTER, ctypes.addressof(whole)), "seccomp")
 
 
 OWN = os.pidfd_open(os.getpid())

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from ...agent.loop import Loop
-from . import copy, kernel, roots
+from . import copy, kernel, roots, seccomp
 from .box import Box, Making
 from .cgroups import MIB, Cgroups, Group
 from .enter import Plan
@@ -30,6 +30,7 @@ class Places:
         self._count = 0
         self._host = _directory(self.base)  # as the driver sees it
         loop.after(STUCK_S, self._look)
+        self.calls = seccomp.usable() if self.isolated else b""
         if self.isolated:
             self._rootless = not _private_mounts(self.base)
             kernel.hide_memory()  # only now: who is hidden may not write its own uid_map
@@ -126,6 +127,7 @@ class Places:
             disk=disk,
             bounds=bounds,
             network=header["network"],
+            calls=self.calls,
         )
 
     def _copy(

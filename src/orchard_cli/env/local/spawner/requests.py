@@ -39,7 +39,7 @@ class Requests:
 
     def do_hello(self, header: Header, body: bytes, reply: Reply) -> None:
         self.places = Places(self._loop, header)
-        reply({"cgroups": self.places.cgroups.versions()}, b"")
+        reply({"cgroups": self.places.cgroups.versions(), "seccomp": bool(self.places.calls)}, b"")
 
     def do_create(self, header: Header, body: bytes, reply: Reply) -> None:
         def done(name: str, place: Place) -> None:
