@@ -54,6 +54,7 @@ class Asking:
             raise GradeError(
                 f"the judge failed: {error}",
                 code=f"judge.{fault.code}",
+                attributable="client" if fault.attributable == "client" else "infra",  # never the agent's
                 effect=fault.effect,
                 retry=fault.retry,
                 hint=error.hint,

@@ -22,7 +22,7 @@ from orchard_cli.outcome import Outcome
 from orchard_cli.policy.policy import Sampling
 from orchard_cli.policy.scripted import ScriptedPolicy
 from orchard_cli.rollout import Job, attempt
-from orchard_cli.trajectory import ToolCall
+from orchard_cli.trajectory import Blobs, ToolCall
 from orchard_cli.trajectory.reading import read
 
 from .judges.conftest import Endpoint
@@ -158,13 +158,16 @@ def test_an_allow_listed_site_is_reached_through_the_sandboxes_proxy(
     here = address()
     if here.startswith("127."):
         pytest.skip("this machine has no address but loopback")
-    made = domain(written(tmp_path / "t.jsonl", row("Mugs--0", f"http://{here}:{port}/")), **asks(endpoint))
+    file = written(tmp_path / "t.jsonl", row("Mugs--0", f"http://{here}:{port}/"))
+    made = domain(file, view="both", **asks(endpoint))
+    made.blobs = Blobs(tmp_path / "blobs")
     (task,) = made.tasks("eval")
     policy = acting([ToolCall("c", "click", {"id": 1})], [ToolCall("c", "done", {"response": "$12.50"})])
     with LocalEnv(network="allowlist", allow=(f"{here}:{port}",)) as network:
         tried = attempt(Job(task, policy, Sampling(), "eval", 0), made, network)
     assert tried.outcome is Outcome.SOLVED, tried.fault
     assert any("It costs $12.50." in m.content for m in tried.messages)
+    assert len(endpoint.pictures(0)) == 2 and "It costs" not in endpoint.texts(0)  # pictures, where there are any
     made.close()
 
 
@@ -186,6 +189,10 @@ def test_a_silent_judge_is_a_verifier_error_and_no_answer_needs_no_judge(tmp_pat
     with pytest.raises(GradeError) as caught:
         made.judging.grade(task, state, None, lambda: made.world(task, "{}"))
     assert caught.value.fault.code == "judge.no_verdict"
+    endpoint.answers = [401]
+    with pytest.raises(GradeError) as caught:
+        made.judging.grade(task, state, None, lambda: made.world(task, "{}"))
+    assert (caught.value.fault.attributable, caught.value.fault.retry) == ("client", "never")  # stops the run
     for wrong in ({"actions": 5}, {"shots": [{"image": 3}]}, {"shots": [{"file": "/etc/passwd"}]}, {"answer": []}):
         with pytest.raises(GradeError):
             made.judging.grade(task, state | wrong, None, lambda: made.world(task, "{}"))
