@@ -1,10 +1,15 @@
 """What many tests share: the fourth domain on the recipes path, and a clean place to run in."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from orchard_cli import recipes
+
+# where a shell started the tests in the background, it had them ignore Ctrl-C, and all that they start with them
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FOURTH = Path(__file__).parent / "fourth"
 

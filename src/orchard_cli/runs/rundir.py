@@ -42,7 +42,8 @@ class RunDir:
 
     def __init__(self, root: Path):
         self.root = root
-        self._lock = filelock.FileLock(root / ".lock", blocking=False)
+        # a process that is being started may hold our descriptors for a moment, and with them a lock given back
+        self._lock = filelock.FileLock(root / ".lock", timeout=1.0)
 
     @classmethod
     def of(cls, domain: str, config: schema.Config) -> "RunDir":

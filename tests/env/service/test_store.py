@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -36,8 +37,6 @@ class Postgres:
             self._port = free.getsockname()[1]
         self._as = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
         if self._as:
-            for part in (folder, *folder.parents[:2]):
-                part.chmod(part.stat().st_mode | 0o011)
             shutil.chown(folder, "postgres")
         self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", "orchard", "--no-sync")
         self.start()
@@ -61,14 +60,16 @@ class Postgres:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def postgres() -> Iterator[Postgres]:
     pytest.importorskip("asyncpg", reason="the extra `postgres` is not installed")
     binaries = _bin()
     if binaries is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    server = Postgres(tmp_path_factory.mktemp("pg"), binaries)
-    yield server
-    server.stop()
+    # not below pytest's own folder, which is closed to every other user
+    with tempfile.TemporaryDirectory(prefix="orchard-pg-") as folder:
+        server = Postgres(Path(folder), binaries)
+        yield server
+        server.stop()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
