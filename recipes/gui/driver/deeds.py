@@ -166,7 +166,7 @@ class Deeds:
         parts = urlsplit(url)
         if parts.port == self._own_port:
             return "refused", "that address is not a site"
-        for last in (False, True):
+        for last in (False, False, False, True):
             try:
                 await self._page.goto(url, wait_until="domcontentloaded", timeout=LOAD_MS)
                 break
