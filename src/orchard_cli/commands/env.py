@@ -123,13 +123,17 @@ def exec_(
 
 @app.command("shell")
 def shell(box: Box = "new", url: Url = HERE, key_env: KeyEnv = KEY) -> None:
-    """Type commands; each runs in the folder that the one before it left. Ctrl-D ends."""
+    """An interactive shell; from what is no terminal, each line is a command in the folder that the last one left."""
     from .env_session import client, open_, read_line, show
+    from .env_terminal import here
+    from .env_terminal import shell as interactive
 
     with client(url, key_env) as env:
         opened = open_(env, box)
         folder = opened.workdir
         try:
+            if here():
+                raise typer.Exit(interactive(opened))
             while (line := read_line(f"{opened.id}:{folder}$ ")) is not None:
                 # the folder goes to a file of its own, so that output stays what the command printed
                 script = f"trap 'pwd >/tmp/.orchard-shell' EXIT\n{line}"

@@ -78,6 +78,13 @@ class Execution(Protocol):
 
     def resize(self, rows: int, cols: int) -> None: ...
 
+    def spooled(self, stream: Literal["out", "err"] = "out") -> Iterator[bytes]:
+        """All that it has said so far, in pieces, up to the `spool_bytes` it was started with.
+
+        Raises `SandboxError(code="client.no_such_file")` if it was started without.
+        """
+        ...
+
     def cancel(self) -> None:
         """TERM, a grace, KILL, for everything that the command started; the reason is then `cancelled`."""
         ...

@@ -5,7 +5,7 @@ import os
 import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import SandboxError
 from .channel import Answer, Channel
@@ -68,6 +68,10 @@ class Running:
 
     def resize(self, rows: int, cols: int) -> None:
         self._channel.ask("POST", f"{self._path}/resize", query={"rows": rows, "cols": cols}, again=True)
+
+    def spooled(self, stream: Literal["out", "err"] = "out") -> Iterator[bytes]:
+        with self._channel.stream("GET", f"{self._path}/output", query={"stream": stream}) as (_, pieces):
+            yield from pieces
 
     def cancel(self) -> None:
         self._channel.ask("POST", f"{self._path}/cancel", again=True)

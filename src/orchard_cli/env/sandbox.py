@@ -76,6 +76,25 @@ class Sandbox(Protocol):
         """Run one command in a session of its own; return when its leader ends (never waits for EOF)."""
         ...
 
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        key: str = "",  # the same key again: the same execution, never a second one
+        timeout_s: float = 60.0,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = b"",  # None: open, see `Execution.write`
+        terminal: Terminal | None = None,
+        max_bytes: int = 1_048_576,
+        merge: bool = False,
+        no_output_timeout_s: float = 0.0,  # ended after so long a silence; 0: never
+        kill_grace_s: float = 0.5,  # between TERM and KILL
+        spool_bytes: int = 0,  # kept of all that it says, per stream, on the sandbox's disk: see `Execution.spooled`
+    ) -> Execution:
+        """Start one command and return, to follow it and to talk to it; `exec` is this and a wait for its end."""
+        ...
+
     def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes: ...
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None: ...
@@ -110,26 +129,6 @@ class Sandbox(Protocol):
     def __enter__(self) -> "Sandbox": ...
 
     def __exit__(self, *exc: object) -> None: ...
-
-
-class Interactive(Protocol):
-    """A sandbox whose commands can be followed and talked to while they run."""
-
-    def start(
-        self,
-        command: str | Sequence[str],
-        *,
-        key: str = "",  # the same key again: the same execution, never a second one
-        timeout_s: float = 60.0,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes | None = b"",  # None: open, see `Execution.write`
-        terminal: Terminal | None = None,
-        max_bytes: int = 1_048_576,
-        merge: bool = False,
-    ) -> Execution:
-        """Start one command and return; `exec` is this and a wait for its end."""
-        ...
 
 
 class Env(Protocol):

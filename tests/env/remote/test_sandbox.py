@@ -165,3 +165,37 @@ def test_closing_twice_is_fine(place: Env) -> None:
     box = place.open(Spec())
     box.close()
     box.close()
+
+
+def test_silence_has_a_limit_of_its_own(place: Env) -> None:
+    with place.open(Spec()) as box:
+        run = box.start("echo before; sleep 30", no_output_timeout_s=0.3, timeout_s=20)
+        done = run.wait(20)
+        assert (done.reason, done.stdout) == ("no_output_timeout", b"before\n")
+
+
+def test_the_grace_before_a_kill_is_given(place: Env) -> None:
+    script = "trap 'sleep 0.7; echo tidied; exit' TERM; echo ready; while :; do sleep 0.05; done"
+    with place.open(Spec()) as box:
+        for grace, wanted in ((20.0, b"ready\ntidied\n"), (0.0, b"ready\n")):
+            run = box.start(script, kill_grace_s=grace, timeout_s=30)
+            next(event for event in run.events() if event.data == b"ready\n")
+            run.cancel()
+            done = run.wait(30)
+            assert (done.reason, done.stdout) == ("cancelled", wanted)
+
+
+def test_a_spool_keeps_what_results_and_events_cut(place: Env) -> None:
+    with place.open(Spec()) as box:
+        run = box.start("head -c 3000000 /dev/zero; echo end; echo x >&2", max_bytes=100, spool_bytes=5_000_000)
+        assert len(run.wait().stdout) == 100
+        assert b"".join(run.spooled()) == bytes(3_000_000) + b"end\n"
+        assert b"".join(run.spooled("err")) == b"x\n"
+        short = box.start("echo 123456789", spool_bytes=4)
+        short.wait()
+        assert b"".join(short.spooled()) == b"1234"
+        none = box.start("echo 1")
+        none.wait()
+        with pytest.raises(SandboxError) as caught:
+            b"".join(none.spooled())
+        assert caught.value.fault.code == "client.no_such_file"

@@ -79,6 +79,9 @@ class LocalSandbox:
         terminal: Terminal | None = None,
         max_bytes: int = 1_048_576,
         merge: bool = False,
+        no_output_timeout_s: float = 0.0,
+        kill_grace_s: float = 0.5,
+        spool_bytes: int = 0,
     ) -> Execution:
         return start(
             self._open(),
@@ -91,6 +94,9 @@ class LocalSandbox:
             terminal=terminal,
             max_bytes=max_bytes,
             merge=merge,
+            no_output_timeout_s=no_output_timeout_s,
+            kill_grace_s=kill_grace_s,
+            spool_bytes=spool_bytes,
         )
 
     def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes:

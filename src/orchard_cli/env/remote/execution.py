@@ -1,29 +1,31 @@
 """A command in a remote sandbox: followed from a cursor, fed, signalled, waited for. See `Execution`."""
 
+import os
 import time
-from base64 import b64decode
-from collections.abc import Callable, Iterator
-from typing import Any
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from ...errors import SandboxError
 from ..execution import Event, ExecResult
-from ..service.bodies import ExecView, exec_result
+from ..service.bodies import ExecBody, ExecView, exec_result
 from ..service.problem import of_view
 
 WAIT_S = 50.0  # of one request; then it is asked again
 PIECE = 1 << 20
 Ask = Callable[..., bytes]
 Frames = Callable[[str, int], Iterator[dict[str, Any]]]
+Output = Callable[[str, str], Iterator[bytes]]
 
 
 class RemoteExecution:
     """Made by `RemoteSandbox.start`."""
 
-    def __init__(self, ask: Ask, frames: Frames, view: ExecView, key: str):
+    def __init__(self, ask: Ask, frames: Frames, output: Output, view: ExecView, key: str):
         self.id, self.key = view.id, key
-        self._ask, self._frames, self._path = ask, frames, f"/execs/{view.id}"
+        self._ask, self._frames, self._output, self._path = ask, frames, output, f"/execs/{view.id}"
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """A lost connection is resumed; raises `SandboxError` if the command was lost with its sandbox."""
@@ -53,6 +55,9 @@ class RemoteExecution:
     def resize(self, rows: int, cols: int) -> None:
         self._ask("POST", f"{self._path}/resize", query={"rows": rows, "cols": cols})
 
+    def spooled(self, stream: Literal["out", "err"] = "out") -> Iterator[bytes]:
+        return self._output(self.id, stream)
+
     def cancel(self) -> None:
         self._ask("POST", f"{self._path}/cancel")
 
@@ -79,3 +84,32 @@ def event(frame: dict[str, Any]) -> Event:
     data = known.pop("text").encode() if "text" in known else b64decode(known.pop("b64", ""))
     number, kind, offset = known.pop("seq"), known.pop("type"), known.pop("offset", 0)
     return Event(number, kind, 0.0, data, offset, known)
+
+
+def exec_body(
+    command: str | Sequence[str],
+    timeout_s: float,
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    stdin: bytes,
+    max_bytes: int,
+    merge: bool,
+) -> ExecBody:
+    script = os.fsencode(command) if isinstance(command, str) else None
+    text: str | None
+    b64: str | None
+    try:
+        text, b64 = script.decode() if script is not None else None, None
+    except UnicodeDecodeError:
+        text, b64 = None, b64encode(script or b"").decode()
+    return ExecBody(
+        script=text,
+        script_b64=b64,
+        argv=None if isinstance(command, str) else tuple(command),
+        cwd=cwd,
+        env=dict(env or {}),
+        stdin_b64=b64encode(stdin).decode(),
+        timeout_s=timeout_s,
+        max_bytes=max_bytes,
+        merge=merge,
+    )

@@ -7,7 +7,7 @@ import secrets
 import socket
 import threading
 import time
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,10 +17,11 @@ import msgspec
 
 from ...errors import SandboxError
 from ..execution import ExecResult, Terminal
-from ..service.bodies import ExecBody, ExecView, FileView, Names, Page, SandboxView, exec_result
+from ..service.bodies import ExecView, FileView, Names, Page, SandboxView, exec_result
 from ..service.problem import of_view
+from .attachment import Attachment
 from .client import Client
-from .execution import RemoteExecution
+from .execution import RemoteExecution, exec_body
 from .tunnel import connect
 
 WAIT_S = 50.0  # of one request; then it is asked again
@@ -75,13 +76,36 @@ class RemoteSandbox:
         terminal: Terminal | None = None,
         max_bytes: int = 1_048_576,
         merge: bool = False,
+        no_output_timeout_s: float = 0.0,
+        kill_grace_s: float = 0.5,
+        spool_bytes: int = 0,
     ) -> RemoteExecution:
         key = key or secrets.token_hex(16)
-        body = exec_body(command, timeout_s, cwd, env, stdin or b"", max_bytes, merge)
-        size = (terminal.rows, terminal.cols) if terminal else (0, 0)
-        body = msgspec.structs.replace(body, open_stdin=stdin is None, rows=size[0], cols=size[1])
+        size = terminal or Terminal(0, 0)
+        body = msgspec.structs.replace(
+            exec_body(command, timeout_s, cwd, env, stdin or b"", max_bytes, merge),
+            open_stdin=stdin is None,
+            rows=size.rows,
+            cols=size.cols,
+            no_output_timeout_s=no_output_timeout_s,
+            kill_grace_s=kill_grace_s,
+            spool_bytes=spool_bytes,
+        )
         view = msgspec.json.decode(self._ask("POST", "/execs", msgspec.json.encode(body), key=key), type=ExecView)
-        return RemoteExecution(self._ask, self.events, view, key)
+        return RemoteExecution(self._ask, self.events, self._output, view, key)
+
+    def attach(self, execution: RemoteExecution, *, after: int = 0, kill_on_detach: bool = False) -> Attachment:
+        """One connection to a command for what it says after event `after` and for what it is told."""
+        query = f"after={after}&kill_on_detach={int(kill_on_detach)}"
+        with self._named():
+            url = f"{self._client.url}{self._path}/execs/{execution.id}/attach?{query}"
+            return Attachment(url, self._client.headers)
+
+    def _output(self, exec_id: str, stream: str) -> Iterator[bytes]:
+        where = f"{self._path}/execs/{exec_id}/output"
+        with self._named(), self._client.stream("GET", where, query={"stream": stream}, timeout_s=600.0) as response:
+            while piece := response.read(BLOCK):
+                yield piece
 
     def events(self, exec_id: str, after: int = 0) -> Iterator[dict[str, Any]]:
         """Frames of one command after a cursor, pings left out."""
@@ -217,32 +241,3 @@ class Hashed:
     def seek(self, place: int) -> None:
         self._file.seek(place)
         self.digest = hashlib.sha256()
-
-
-def exec_body(
-    command: str | Sequence[str],
-    timeout_s: float,
-    cwd: str | None,
-    env: Mapping[str, str] | None,
-    stdin: bytes,
-    max_bytes: int,
-    merge: bool,
-) -> ExecBody:
-    script = os.fsencode(command) if isinstance(command, str) else None
-    text: str | None
-    b64: str | None
-    try:
-        text, b64 = script.decode() if script is not None else None, None
-    except UnicodeDecodeError:
-        text, b64 = None, b64encode(script or b"").decode()
-    return ExecBody(
-        script=text,
-        script_b64=b64,
-        argv=None if isinstance(command, str) else tuple(command),
-        cwd=cwd,
-        env=dict(env or {}),
-        stdin_b64=b64encode(stdin).decode(),
-        timeout_s=timeout_s,
-        max_bytes=max_bytes,
-        merge=merge,
-    )

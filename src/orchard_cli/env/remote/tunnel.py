@@ -31,7 +31,7 @@ def connect(url: str, headers: dict[str, str], timeout_s: float) -> socket.socke
             )
             wire.recv(timeout=timeout_s)  # `open`, once the port inside took the connection
         except ConnectionClosed as error:
-            raise _refused(error) from error
+            raise refusal(error) from error
         except (OSError, WebSocketException) as error:
             raise SandboxError(f"{url}: {error}", code="infra.connection_lost", effect="none", retry="same") from error
         ours, theirs = socket.socketpair()
@@ -65,7 +65,7 @@ def _bytes(message: str | bytes) -> bytes:
     return message.encode() if isinstance(message, str) else message
 
 
-def _refused(error: Any) -> SandboxError:
+def refusal(error: Any) -> SandboxError:
     said = error.rcvd.reason if error.rcvd else str(error)
     code, _, message = said.partition(" ")
     if code == "connect_refused":

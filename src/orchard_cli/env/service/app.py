@@ -19,6 +19,7 @@ from .keys import ANYONE, Principal
 from .openapi import document
 from .problem import problem, refused
 from .routes.admin import OPERATIONS as ADMIN
+from .routes.attach import attach
 from .routes.execs import OPERATIONS as EXECS
 from .routes.files import OPERATIONS as FILES
 from .routes.network import OPERATIONS as NETWORK
@@ -44,7 +45,8 @@ def application(service: Service) -> Starlette:
     routes: list[BaseRoute] = [
         Route(path, _endpoint(service, path, found), methods=METHODS) for path, found in by_path.items()
     ]
-    routes.append(WebSocketRoute("/v1/sandboxes/{id}/ports/{port:int}", _tunnel(service)))
+    routes.append(WebSocketRoute("/v1/sandboxes/{id}/ports/{port:int}", _websocket(service, "WS ports", tunnel)))
+    routes.append(WebSocketRoute("/v1/sandboxes/{id}/execs/{exec}/attach", _websocket(service, "WS attach", attach)))
     return Starlette(routes=routes, exception_handlers={404: _no_route})
 
 
@@ -86,7 +88,9 @@ def _endpoint(service: Service, path: str, found: dict[str, Operation]) -> Endpo
     return endpoint
 
 
-def _tunnel(service: Service) -> Callable[[WebSocket], Awaitable[None]]:
+def _websocket(
+    service: Service, name: str, serve: Callable[[Service, Principal, WebSocket], Awaitable[None]]
+) -> Callable[[WebSocket], Awaitable[None]]:
     async def endpoint(websocket: WebSocket) -> None:
         try:
             who = await _who(service, websocket, "use")
@@ -95,8 +99,8 @@ def _tunnel(service: Service) -> Callable[[WebSocket], Awaitable[None]]:
             service.metrics.fault(error.fault)
             await websocket.close()  # before it was accepted: the handshake is answered 403
             return
-        service.audit.write(operation="WS ports", tenant=who.tenant, key=who.key, sandbox=websocket.path_params["id"])
-        await tunnel(service, who, websocket)
+        service.audit.write(operation=name, tenant=who.tenant, key=who.key, sandbox=websocket.path_params["id"])
+        await serve(service, who, websocket)
 
     return endpoint
 

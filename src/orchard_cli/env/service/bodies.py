@@ -119,6 +119,9 @@ class ExecBody(Body, frozen=True):
     open_stdin: bool = False  # fed by POST …/stdin
     rows: int = 0  # with `cols`: a terminal of that size
     cols: int = 0
+    no_output_timeout_s: float = 0.0
+    kill_grace_s: float = 0.5
+    spool_bytes: int = 0  # of each stream: GET …/output, also what `max_bytes` cuts
 
 
 class PatchBody(Body, frozen=True):

@@ -9,12 +9,12 @@ from base64 import b64decode
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from ...errors import SandboxError
 from ..execution import Event, ExecResult, Terminal
 from ..execution import Execution as Running
-from ..sandbox import Interactive, Sandbox
+from ..sandbox import Sandbox
 from .bodies import ExecBody, ExecView, output, result_view
 from .journal import Journal
 from .problem import fault_view, refused
@@ -34,6 +34,8 @@ class Execution:
         self.fault: SandboxError | None = None
         self.journal = Journal()
         self.handle: Running | None = None  # while it can be talked to
+        self.spool: Running | None = None  # it keeps all that it said
+        self.talks = False  # it has, or will have, a handle
         self.heard = False  # its output is in the journal already
         self.began = time.monotonic()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -53,6 +55,12 @@ class Execution:
         if not self.ended.done() and seconds > 0:
             await asyncio.wait([self.ended], timeout=seconds)
         return self.view()
+
+    async def begun(self) -> Running | None:
+        """Its handle, once a thread was free to start it; None for one that has ended or cannot be talked to."""
+        while self.talks and self.handle is None and not self.ended.done():
+            await asyncio.sleep(0.005)
+        return self.handle
 
     def end(self, result: ExecResult | None, fault: SandboxError | None) -> None:
         self.result, self.fault = result, fault
@@ -88,18 +96,17 @@ class Execs:
         """
         command, options = _call(body)
         talks = body.open_stdin or body.rows > 0
-        if talks and not hasattr(self._backend, "start"):
-            raise refused("this back end has no commands that can be talked to", "client.unsupported")
+        more = _more(body)
         execution = Execution(id or new_id(), self._sandbox)
         self._known[execution.id] = execution
         execution.journal.add({"type": "started"})
         self.running += 1
-        if talks or (live and hasattr(self._backend, "start")):
+        if talks or live or more:
+            options |= more
+            execution.talks = True
             options["stdin"] = None if body.open_stdin else options["stdin"]
             options["terminal"] = Terminal(body.rows, body.cols) if body.rows else None
-            work = partial(
-                hear, execution, cast(Interactive, self._backend), command, options, asyncio.get_running_loop()
-            )
+            work = partial(hear, execution, self._backend, command, options, asyncio.get_running_loop())
         else:
             work = partial(self._backend.exec, command, **options)
         task = asyncio.get_running_loop().create_task(self._run(execution, work))
@@ -155,7 +162,7 @@ class Execs:
 
 def hear(
     execution: Execution,
-    backend: Interactive,
+    backend: Sandbox,
     command: str | Sequence[str],
     options: dict[str, Any],
     loop: asyncio.AbstractEventLoop,
@@ -163,6 +170,7 @@ def hear(
     """In a thread: start the command, hand on what it says as it says it, return how it ended."""
     handle = backend.start(command, key=execution.id, **options)
     execution.handle, execution.heard = handle, True
+    execution.spool = handle if options.get("spool_bytes") else None
     room = threading.BoundedSemaphore(AHEAD)
 
     def take(event: Event) -> None:
@@ -207,6 +215,16 @@ def _call(body: ExecBody) -> tuple[str | Sequence[str], dict[str, Any]]:
         "merge": body.merge,
     }
     return command, options
+
+
+def _more(body: ExecBody) -> dict[str, Any]:
+    """What only a command that is followed can have; empty if nothing was asked for."""
+    if not (0 <= body.no_output_timeout_s <= 7 * 86_400 and 0 <= body.kill_grace_s <= 3600):
+        raise refused("`no_output_timeout_s` is at most a week, `kill_grace_s` an hour", "client.bad_request")
+    if not 0 <= body.spool_bytes <= 1 << 40:
+        raise refused("`spool_bytes` is between 0 and 1 TiB", "client.bad_request")
+    given = {name: getattr(body, name) for name in ("no_output_timeout_s", "kill_grace_s", "spool_bytes")}
+    return {} if given == {"no_output_timeout_s": 0.0, "kill_grace_s": 0.5, "spool_bytes": 0} else given
 
 
 def _bytes(name: str, text: str) -> bytes:

@@ -19,6 +19,7 @@ PARAMETERS = {
     "mode": "Octal permissions",
     "tenant": "Only of this tenant",
     "close": "1: no more input will come",
+    "stream": "out or err; out by default",
     "number": "Of the signal; 15 by default",
     "rows": "Lines of the terminal",
     "cols": "Columns of the terminal",

@@ -70,6 +70,24 @@ async def _lines(execution: Execution, after: int) -> AsyncIterator[bytes]:
         yield msgspec.json.encode(frame) + b"\n"
 
 
+async def spooled(call: Call) -> Response:
+    """Everything that the command has said, where `spool_bytes` was given."""
+    execution, name = await _find(call), call.query("stream", "out")
+    if execution.spool is None or name not in ("out", "err"):
+        raise refused("this command keeps no such output", "client.no_such_file", hint="begin it with `spool_bytes`")
+    pieces = execution.spool.spooled("out" if name == "out" else "err")
+    chore = call.service.fleet.chore
+    first = await chore(lambda: next(pieces, b""))  # what is refused is refused before an answer has begun
+
+    async def told() -> AsyncIterator[bytes]:
+        piece = first
+        while piece:
+            yield piece
+            piece = await chore(lambda: next(pieces, b""))
+
+    return stream(told(), "application/octet-stream")
+
+
 async def follow(call: Call) -> Response:
     """Run and follow in one request; the id is in the header, to go on from the last `seq` elsewhere."""
     _, execution = await begin(call, live=True)
@@ -79,13 +97,14 @@ async def follow(call: Call) -> Response:
 async def _handle(call: Call) -> Running:
     """Of a command that can be talked to. Raises `client.not_live` for any other."""
     execution = await _find(call)
-    if execution.handle is None:
+    handle = await execution.begun()
+    if handle is None:
         raise refused(
             "this command has ended, or was begun with `wait`, which nothing can talk to",
             "client.not_live",
             hint="begin it without `wait`, or by `execs:stream`",
         )
-    return execution.handle
+    return handle
 
 
 async def _tell(call: Call, raw: bytes, what: Callable[[], object]) -> Response:
@@ -144,6 +163,15 @@ OPERATIONS = (
     Operation("POST", f"{BASE}/{{exec}}/resize", "use", resize, "Its terminal's size", query=("rows", "cols")),
     Operation("GET", BASE, "read", listing, "Commands that are known", None, ExecView),
     Operation("GET", f"{BASE}/{{exec}}", "read", look, "Wait for its end", None, ExecView, 200, ("wait",)),
+    Operation(
+        "GET",
+        f"{BASE}/{{exec}}/output",
+        "read",
+        spooled,
+        "All that it said",
+        query=("stream",),
+        media="application/octet-stream",
+    ),
     Operation(
         "GET",
         f"{BASE}/{{exec}}/events",
