@@ -47,7 +47,8 @@ async def attach(service: Service, who: Principal, websocket: WebSocket) -> None
     try:
         await asyncio.wait([said, heard], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        left = not said.done()
+        # A client that has left is also told by what cannot be sent to it any more.
+        left = not said.done() or said.cancelled() or said.exception() is not None
         for task in (said, heard):
             task.cancel()
         await asyncio.gather(said, heard, return_exceptions=True)
