@@ -151,7 +151,8 @@ def cp(
     url: Url = HERE,
     key_env: KeyEnv = KEY,
 ) -> None:
-    """Copy a file of any size into a sandbox or out of one."""
+    """Copy a file of any size, or a directory, into a sandbox or out of one."""
+    from ..env.remote.packed import fetch_folder, send_folder
     from .env_session import client
 
     (here, inside) = (":" not in source, ":" not in target)
@@ -160,8 +161,12 @@ def cp(
     box, _, path = (target if here else source).partition(":")
     with client(url, key_env) as env:
         opened = env.attach(box)
-        if here:
+        if here and Path(source).is_dir():
+            size = send_folder(opened, Path(source), path)
+        elif here:
             size = opened.upload(Path(source), path, mode=Path(source).stat().st_mode & 0o777)
+        elif opened.exec(["test", "-d", path]).ok:
+            size = fetch_folder(opened, path, Path(target))
         else:
             size = opened.download(path, Path(target))
     Console().note(f"{size:,} bytes")

@@ -51,7 +51,8 @@ class Channel:
 
         Raises `SandboxError`: what the agent says is wrong, or that it is lost or silent.
         """
-        tries, effect = 3 if again else 1, cast(Effect, "none")
+        tries = 3 if again else 1
+        effect: Effect = "none"
         while True:
             tries -= 1
             try:

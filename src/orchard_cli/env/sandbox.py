@@ -5,7 +5,7 @@ failure raises `SandboxError`, whatever the command itself did is an `ExecResult
 """
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -101,6 +101,14 @@ class Sandbox(Protocol):
 
     def list(self, path: str = ".") -> tuple[str, ...]:
         """Names below a directory, sorted; directories end in `/`."""
+        ...
+
+    def pack(self, path: str = ".") -> Iterator[bytes]:
+        """Everything below a directory, as pieces of a tar; sockets and what vanishes meanwhile are left out."""
+        ...
+
+    def unpack(self, path: str, tar: Iterable[bytes]) -> None:
+        """Into a directory, made if it is not there. What would lead out of it is refused; nothing is undone then."""
         ...
 
     def diff(self) -> str:

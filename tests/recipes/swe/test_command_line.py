@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.bad_input.cli import Ended, orchard
 
 from .conftest import Index

@@ -3,7 +3,7 @@
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...errors import Effect, SandboxError
@@ -111,6 +111,15 @@ class LocalSandbox:
         _check_words(path)
         answer = self._open().ask("GET", "/v1/list", query={"path": path, "brief": 1}, again=True)
         return tuple(answer.record())
+
+    def pack(self, path: str = ".") -> Iterator[bytes]:
+        _check_words(path)
+        with self._open().stream("GET", "/v1/tar", query={"path": path}, wait_s=600) as (_, pieces):
+            yield from pieces
+
+    def unpack(self, path: str, tar: Iterable[bytes]) -> None:
+        _check_words(path)
+        self._open().upload("/v1/tar", tar, query={"path": path}, wait_s=600)
 
     def diff(self) -> str:
         _, data = self._ask("diff")

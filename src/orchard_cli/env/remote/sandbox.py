@@ -8,10 +8,10 @@ import socket
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import msgspec
 
@@ -22,6 +22,7 @@ from ..service.problem import of_view
 from .attachment import Attachment
 from .client import Client
 from .execution import RemoteExecution, exec_body
+from .packed import Pieces
 from .tunnel import connect
 
 WAIT_S = 50.0  # of one request; then it is asked again
@@ -96,14 +97,14 @@ class RemoteSandbox:
 
     def attach(self, execution: RemoteExecution, *, after: int = 0, kill_on_detach: bool = False) -> Attachment:
         """One connection to a command for what it says after event `after` and for what it is told."""
-        query = f"after={after}&kill_on_detach={int(kill_on_detach)}"
-        with self._named():
-            url = f"{self._client.url}{self._path}/execs/{execution.id}/attach?{query}"
-            return Attachment(url, self._client.headers)
+        where = f"{self._path}/execs/{execution.id}/attach?after={after}&kill_on_detach={int(kill_on_detach)}"
+        return Attachment(self._client.url + where, self._client.headers)
 
     def _output(self, exec_id: str, stream: str) -> Iterator[bytes]:
-        where = f"{self._path}/execs/{exec_id}/output"
-        with self._named(), self._client.stream("GET", where, query={"stream": stream}, timeout_s=600.0) as response:
+        return self._pieces(f"/execs/{exec_id}/output", stream=stream)
+
+    def _pieces(self, where: str, **query: str) -> Iterator[bytes]:
+        with self._named(), self._client.stream("GET", self._path + where, query=query, timeout_s=600.0) as response:
             while piece := response.read(BLOCK):
                 yield piece
 
@@ -165,6 +166,12 @@ class RemoteSandbox:
         if found.raw:
             return tuple(os.fsdecode(name) for name in b64decode(found.raw).split(b"\0"))
         return found.names
+
+    def pack(self, path: str = ".") -> Iterator[bytes]:
+        return self._pieces("/tar", path=path)
+
+    def unpack(self, path: str, tar: Iterable[bytes]) -> None:
+        self._ask("PUT", "/tar", cast(IO[bytes], Pieces(tar)), query={"path": path}, timeout_s=3600.0)
 
     def diff(self) -> str:
         return os.fsdecode(self._ask("GET", "/diff", timeout_s=600.0))

@@ -25,9 +25,10 @@ from .routes.files import OPERATIONS as FILES
 from .routes.network import OPERATIONS as NETWORK
 from .routes.ports import tunnel
 from .routes.sandboxes import OPERATIONS as SANDBOXES
+from .routes.tar import OPERATIONS as TARS
 from .service import Service
 
-OPERATIONS: tuple[Operation, ...] = (*EXECS, *FILES, *SANDBOXES, *NETWORK, *ADMIN, *COMPATIBLE)
+OPERATIONS: tuple[Operation, ...] = (*EXECS, *FILES, *TARS, *SANDBOXES, *NETWORK, *ADMIN, *COMPATIBLE)
 SILENT = ("/livez", "/readyz", "/metrics")  # asked every few seconds: not in the audit log
 Endpoint = Callable[[Request], Awaitable[Response]]
 

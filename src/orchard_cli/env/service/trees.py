@@ -108,21 +108,27 @@ def unpack(tar: Path, target: Path) -> None:
 
     Links may point anywhere: they are followed inside sandboxes only. Raises `tarfile.TarError`.
     """
+    with tarfile.open(tar, "r:") as archive:
+        extract(archive, target)
+
+
+def extract(archive: tarfile.TarFile, target: Path) -> int:
+    """See `unpack`; also for a stream. `target` must be new: nothing in it is looked at. Returns bytes of files."""
     entries = size = 0
     links: list[tarfile.TarInfo] = []
-    with tarfile.open(tar, "r:") as archive:
-        for member in archive:
-            entries, size = entries + 1, size + member.size
-            if entries > MAX_ENTRIES or size > MAX_BYTES:
-                raise tarfile.TarError(f"more than {MAX_ENTRIES} entries or {MAX_BYTES} bytes")
-            if member.issym():
-                links.append(member)
-            elif member.isreg() or member.isdir() or member.islnk():
-                archive.extract(member, target, filter="data")
-            else:
-                raise tarfile.TarError(f"{member.name!r} is neither file, directory nor link")
+    for member in archive:
+        entries, size = entries + 1, size + member.size
+        if entries > MAX_ENTRIES or size > MAX_BYTES:
+            raise tarfile.TarError(f"more than {MAX_ENTRIES} entries or {MAX_BYTES} bytes")
+        if member.issym():
+            links.append(member)
+        elif member.isreg() or member.isdir() or member.islnk():
+            archive.extract(member, target, filter="data")
+        else:
+            raise tarfile.TarError(f"{member.name!r} is neither file, directory nor link")
     for link in links:
         _link(target.resolve(), link)
+    return size
 
 
 def _link(root: Path, link: tarfile.TarInfo) -> None:

@@ -1,0 +1,105 @@
+"""Directories to a sandbox and from one, as tar streams: neither side ever holds a whole one."""
+
+import io
+import os
+import tarfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+from ...errors import ConfigError, RunError
+from ..sandbox import Sandbox
+from ..service.trees import extract
+
+PIECE = 1 << 18
+
+
+class Pieces:
+    """Pieces to read as a file. The HTTP client wants to begin anew when a connection breaks; an iterator cannot."""
+
+    def __init__(self, pieces: Iterable[bytes]):
+        self._pieces, self._rest, self._begun = iter(pieces), b"", False
+
+    def seek(self, place: int) -> None:
+        if self._begun:
+            raise OSError("the connection broke while a stream was sent")
+
+    def read(self, size: int = -1) -> bytes:
+        self._begun = True
+        self._rest = self._rest or next(self._pieces, b"")
+        data, self._rest = (self._rest, b"") if size < 0 else (self._rest[:size], self._rest[size:])
+        return data
+
+
+def send_folder(box: Sandbox, folder: Path, path: str) -> int:
+    """A directory of this machine into the directory `path`; bytes of its tar."""
+    sent = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal sent
+        for piece in packed(folder):
+            sent += len(piece)
+            yield piece
+
+    box.unpack(path, counted())
+    return sent
+
+
+def packed(folder: Path) -> Iterator[bytes]:
+    """The tar of a directory, made by a thread just ahead of its reader. Raises `OSError` for what cannot be read."""
+    reading, writing = os.pipe()
+    errors: list[OSError] = []
+    maker = threading.Thread(target=_make, args=(folder, os.fdopen(writing, "wb"), errors), daemon=True)
+    maker.start()
+    with os.fdopen(reading, "rb") as tar:
+        while piece := tar.read(PIECE):
+            yield piece
+    maker.join()
+    if errors:
+        raise errors[0]
+
+
+def _make(folder: Path, out: IO[bytes], errors: list[OSError]) -> None:
+    try:
+        with suppress(BrokenPipeError), out, tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+            tar.add(folder, arcname=".", filter=_plain)
+    except OSError as error:
+        errors.append(error)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Owned by root; devices, pipes and sockets stay here."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member if member.isreg() or member.isdir() or member.issym() or member.islnk() else None
+
+
+def fetch_folder(box: Sandbox, path: str, folder: Path) -> int:
+    """A directory of the sandbox as the new directory `folder`; bytes of its files. What comes is hostile."""
+    if folder.exists() or folder.is_symlink():
+        raise ConfigError(f"{folder} is there already", hint="name a directory that is not there yet")
+    folder.mkdir()
+    stream = io.BufferedReader(cast(Any, _Reader(box.pack(path))), PIECE)
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            return extract(archive, folder)
+    except tarfile.TarError as error:
+        raise RunError(
+            f"{path} in the sandbox cannot be unpacked here: {error}", hint=f"{folder} is not whole"
+        ) from error
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, pieces: Iterator[bytes]):
+        self._pieces, self._rest = pieces, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        self._rest = self._rest or next(self._pieces, b"")
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count

@@ -1,0 +1,50 @@
+"""Whole directories as tar streams, both ways, piece by piece."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+from starlette.responses import Response
+
+from ..call import Call, Operation, json, stream
+from .files import BASE, MOST, _box
+
+TAR = "application/x-tar"
+
+
+async def get(call: Call) -> Response:
+    box, path, chore = await _box(call), call.query("path", "."), call.service.fleet.chore
+    pieces = box.pack(path)
+    first = await chore(lambda: next(pieces, b""))  # what is refused is refused before an answer has begun
+
+    async def told() -> AsyncIterator[bytes]:
+        piece = first
+        while piece:
+            yield piece
+            piece = await chore(lambda: next(pieces, b""))
+
+    return stream(told(), TAR)
+
+
+async def put(call: Call) -> Response:
+    box, path = await _box(call), call.query("path", ".")
+    pieces = _pulled(call.chunks(MOST), asyncio.get_running_loop())
+    await call.service.fleet.chore(lambda: box.unpack(path, pieces))
+    return json({"path": path}, 201)
+
+
+def _pulled(chunks: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
+    """For a thread: each piece is taken from the connection when it is asked for."""
+
+    async def following() -> bytes:
+        return await anext(chunks, b"")
+
+    while piece := asyncio.run_coroutine_threadsafe(following(), loop).result():
+        yield piece
+
+
+OPERATIONS = (
+    Operation("GET", f"{BASE}/tar", "use", get, "A directory", query=("path",), media=TAR),
+    Operation(
+        "PUT", f"{BASE}/tar", "use", put, "Unpack into a directory", bytes, status=201, query=("path",), takes=TAR
+    ),
+)
