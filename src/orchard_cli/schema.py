@@ -293,7 +293,7 @@ class Rl:
     """auto, muon or adamw, as in sft."""
     lr: float = 0.0
     """Rate of AdamW; 0: `model.rl_lr`."""
-    muon_lr: float = 3e-3
+    muon_lr: float = 1e-3
     """Rate of Muon."""
     grad_clip: float = 1.0
     """Largest gradient norm."""
