@@ -104,6 +104,10 @@ class Env:
     disk_mb: int = 1024
     """Bytes that one sandbox may write, MiB."""
 
+    def __post_init__(self) -> None:
+        _at_least("env.concurrency", self.concurrency, 0)
+        _at_least("env.disk_mb", self.disk_mb, 0)
+
 
 @dataclass
 class Harness:
@@ -155,6 +159,11 @@ class Tasks:
     families: list[str] = field(default_factory=list)
     """Only these families (generated sets); empty: all."""
 
+    def __post_init__(self) -> None:
+        _at_least("tasks.limit", self.limit, 0)
+        _at_least("tasks.train", self.train, 0)
+        _at_least("tasks.eval", self.eval, 0)
+
 
 @dataclass
 class Domain:
@@ -176,6 +185,7 @@ class Distill:
 
     def __post_init__(self) -> None:
         _at_least("distill.attempts", self.attempts, 1)
+        _at_least("distill.limit", self.limit, 0)
         _share("distill.max_infra_rate", self.max_infra_rate)
 
 
@@ -308,6 +318,7 @@ class Rl:
 
     def __post_init__(self) -> None:
         _share("rl.max_infra_rate", self.max_infra_rate)
+        _at_least("rl.steps", self.steps, 1)
         _at_least("rl.first_turns", self.first_turns, 0)
         _at_least("rl.format_penalty", self.format_penalty, 0)
         _at_least("rl.minibatches", self.minibatches, 1)

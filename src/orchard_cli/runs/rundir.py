@@ -93,7 +93,8 @@ class RunDir:
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
         was = self.done(stage).get("inputs") or self._read(folder / "inputs.json")
-        if was and digest(was) != digest(inputs):
+        begun = folder.exists() and any(p.name != "inputs.json" for p in folder.iterdir())
+        if was and begun and digest(was) != digest(inputs):
             raise self._changed(stage, config, was, inputs)
         if self.done(stage):
             return False

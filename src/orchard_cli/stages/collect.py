@@ -34,12 +34,14 @@ class Collection:
     redraws: int
     max_infra_rate: float
     counts: Counter[str] = field(default_factory=Counter)  # by outcome, of everything in the file
+    last: str = ""  # how the newest attempt ended
     _new: Counter[str] = field(default_factory=Counter)  # by outcome, of what this process made
 
     def add(self, trajectory: Trajectory) -> None:
         """Count it; stop the run if going on makes no sense."""
         self.counts[trajectory.outcome] += 1
         self._new[trajectory.outcome] += 1
+        self.last = trajectory.fault.message if trajectory.fault else trajectory.stop
         fault = lost_cause(trajectory)
         if fault:
             raise RunError(f"{fault.domain}: {fault.message}", hint="no further attempt can succeed; mend this first")
@@ -80,6 +82,11 @@ def collect(wanted: Collection, env: Env, report: Reporter, *, concurrency: int,
                 wanted.add(trajectory)
             tokens = sum(t.usage.completion_tokens for t in made)
             tracker.update(tokens=tokens, counts=wanted.counts)
+    if wanted._new and not any(Outcome(outcome).counts for outcome in wanted.counts):
+        raise RunError(
+            f"none of {wanted.counts.total()} attempts says anything about the policy, the last one: {wanted.last}",
+            hint=f"mend the cause, then give the same command: {wanted.stage} goes on from here",
+        )
 
 
 def _rounds(wanted: Collection) -> dict[tuple[str, int], int]:

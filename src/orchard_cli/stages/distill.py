@@ -33,6 +33,9 @@ def run(context: Context) -> Summary:
         redraws=config.distill.infra_retries,
         max_infra_rate=config.distill.max_infra_rate,
     )
+    if config.distill.attempts < len(context.others):
+        left = ", ".join(list(context.others)[config.distill.attempts :])
+        context.report.note(f"note: attempts are dealt to the harnesses in turn; {left} gets none: distill.attempts")
     with closing(context.open_env()) as env:
         collect(wanted, env, context.report, concurrency=context.concurrency, close=env.close)
     return _summary(wanted)
