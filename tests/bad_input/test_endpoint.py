@@ -100,3 +100,13 @@ def test_a_missing_key_is_named_before_anything_runs(tmp_path: Path) -> None:
     ended = orchard("echo", "distill", *words, "teacher.api_key_env=NO_SUCH_KEY", cwd=tmp_path)
     error = "no key for the teacher: the environment variable NO_SUCH_KEY is not set"
     refused(ended, 2, error, "export NO_SUCH_KEY=… or name another variable with teacher.api_key_env")
+
+
+def test_a_handful_of_attempts_that_all_failed_is_no_success(tmp_path: Path, server: Endpoint) -> None:
+    server.answers = [(500, {"error": {"message": "down"}})]
+    words = ["teacher=openai", "teacher.model=m1", f"teacher.base_url={server.url}", "teacher.retries=0"]
+    words += ["teacher.api_key_env=MY_KEY", "distill.attempts=1"]
+    ended = orchard("echo", "distill", *words, cwd=tmp_path, MY_KEY=KEY)
+    assert ended.code == 1 and "none of 9 attempts says anything about the policy, the last one: " in ended.err
+    server.answers = [(200, completion("nothing"))]
+    assert orchard("echo", "distill", *words, cwd=tmp_path, MY_KEY=KEY).code == 0

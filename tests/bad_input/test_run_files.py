@@ -136,3 +136,9 @@ def test_a_file_of_a_newer_orchard_is_not_touched(distilled: Path) -> None:
     error += "written by a newer orchard: record schema 999, this one reads 1 [newer_schema]"
     refused(ended, 1, error, "upgrade: pip install -U orchard-cli")
     assert file.read_bytes() == data
+
+
+def test_a_stage_that_failed_before_it_did_anything_takes_other_settings(distilled: Path) -> None:
+    assert orchard("echo", "eval", "eval.policy=nope", cwd=distilled).code == 1
+    ended = orchard("echo", "eval", "eval.policy=teacher", "eval.attempts=2", "eval.k=1", cwd=distilled)
+    assert ended.code == 0, ended.err
