@@ -60,7 +60,7 @@ def test_a_shell_keeps_its_folder(rest: Rest) -> None:
         (("cp", "none-such", "sb-none:x"), {}, "no sandbox"),
         (("serve", "--host", "0.0.0.0", "--no-auth"), {}, "not loopback"),
         (("serve", "--image", "x"), {}, "NAME=PATH"),
-        (("serve", "--isolation", "magic"), {}, "not known"),
+        (("serve", "--port", "0", "--isolation", "magic"), {}, "not known"),
     ],
 )
 def test_what_goes_wrong_is_told_in_two_lines(
