@@ -24,7 +24,7 @@ from typing import cast
 
 from orchard_cli.env.agent.pack import pack
 from orchard_cli.env.local.local import LocalEnv
-from orchard_cli.env.sandbox import Interactive, Sandbox, Spec
+from orchard_cli.env.sandbox import Sandbox, Spec
 
 ECHO = "echo hi"
 BWRAP = (
@@ -87,7 +87,7 @@ def one_sandbox(env: LocalEnv, spec: Spec, repeat: int) -> dict[str, Figures]:
 
 
 def followed(box: Sandbox, number: int) -> Iterator[object]:
-    yield from cast(Interactive, box).start(ECHO, key=f"bench-{number}").events()
+    yield from cast(Sandbox, box).start(ECHO, key=f"bench-{number}").events()
 
 
 def busy(env: LocalEnv, spec: Spec, count: int = 800, threads: int = 16) -> dict[str, float]:
