@@ -90,7 +90,7 @@ class Env:
     network: str = "none"
     """none; allowlist: what env.allow names; open: any public address; host: this machine's own network, unbounded."""
     allow: list[str] = field(default_factory=list, metadata={"kinds": ("local",)})
-    """Rules such as pypi.org, *.example.org, example.org:8443, 'GET http://example.org' or 10.1.2.3:8080."""
+    """Rules such as example.org, *.example.org, example.org:8443, 'GET http://example.org' or 10.1.2.3:8080."""
     network_log: str = only("", "local")
     """File for the proxy's decisions, one JSON line each; at most 64 MiB in two files; empty: none is written."""
     concurrency: int = 0

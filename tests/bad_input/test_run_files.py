@@ -139,6 +139,13 @@ def test_a_file_of_a_newer_orchard_is_not_touched(distilled: Path) -> None:
 
 
 def test_a_stage_that_failed_before_it_did_anything_takes_other_settings(distilled: Path) -> None:
-    assert orchard("echo", "eval", "eval.policy=nope", cwd=distilled).code == 1
-    ended = orchard("echo", "eval", "eval.policy=teacher", "eval.attempts=2", "eval.k=1", cwd=distilled)
+    assert orchard("echo", "eval", "eval.policy=nope", cwd=Path.cwd()).code == 1
+    ended = orchard("echo", "eval", "eval.policy=teacher", "eval.attempts=2", "eval.k=1", cwd=Path.cwd())
     assert ended.code == 0, ended.err
+
+
+def test_fresh_with_settings_that_are_refused_keeps_what_was_there(distilled: Path) -> None:
+    before = (distilled / "trajectories.jsonl.zst").read_bytes()
+    ended = orchard("echo", "distill", "harness.format=nope", "--fresh", cwd=Path.cwd())
+    assert ended.code != 0 and "Traceback" not in ended.err
+    assert (distilled / "trajectories.jsonl.zst").read_bytes() == before and (distilled / "done.json").exists()

@@ -162,12 +162,12 @@ MAIL = {"message_id": "id", "from": "from", "to": "to", "subject": "subject", "b
 EVENT = {"event_id": "id", "title": "title", "start_time": "start", "end_time": "end", "location": "location"}
 PERSON = {"contact_id": "id", "name": "name", "email": "email", "phone": "phone", "company": "company"}
 NOTE = {"note_id": "id", "title": "title", "content": "text"}
-TODO = {"task_id": "id", "title": "text", "due_date": "due"}
+TODO_FIELDS = {"task_id": "id", "title": "text", "due_date": "due"}
 FIXTURES = {
     "mail": ("mails", MAIL),
     "calendar": ("events", EVENT),
     "contacts": ("contacts", PERSON),
-    "todo": ("todos", TODO),
+    "todo": ("todos", TODO_FIELDS),
     "notes": ("notes", NOTE),
 }
 

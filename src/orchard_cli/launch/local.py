@@ -15,6 +15,7 @@ from .. import policy as policies
 from ..compose import Composed, compose
 from ..console import Console
 from ..domain import Domain
+from ..errors import ConfigError
 from ..runs.rundir import RunDir
 from ..stages.context import READS, Context
 from ..stages.credit import refuse_unforkable
@@ -85,6 +86,8 @@ def _run_stage(name: str, context: Context, run: RunDir, console: Console, *, fr
     except BaseException as error:
         with suppress(OSError):  # where the disk is full, that is the news
             run.event(name, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error=str(error))
+        if isinstance(error, ConfigError):
+            run.refused(name)
         raise
     _give_back_memory()
     summary["wall_s"] = round(time.monotonic() - started, 1)

@@ -88,10 +88,16 @@ class RunDir:
         return found
 
     def begin(self, stage: str, config: schema.Config, *, fresh: bool = False) -> bool:
-        """True if the stage is to be run (or resumed), False if it is done and nothing changed."""
+        """True if the stage is to be run (or resumed), False if it is done and nothing changed.
+
+        fresh: make it anew; what was there is put aside, and goes only when the new stage is done (`refused`).
+        """
         folder, inputs = self.root / stage, self.inputs(stage, config)
-        if fresh:
-            shutil.rmtree(folder, ignore_errors=True)
+        if fresh and folder.exists():
+            if self._aside(stage).exists():  # of a fresh start that never ended: the older one is the whole one
+                shutil.rmtree(folder)
+            else:
+                folder.rename(self._aside(stage))
         was = self.done(stage).get("inputs") or self._read(folder / "inputs.json")
         begun = folder.exists() and any(p.name != "inputs.json" for p in folder.iterdir())
         if was and begun and digest(was) != digest(inputs):
@@ -103,6 +109,15 @@ class RunDir:
         self.event(stage, "resumed" if was else "started")
         return True
 
+    def refused(self, stage: str) -> None:
+        """The stage could not be run with its settings: what `fresh` put aside is there again."""
+        if self._aside(stage).exists():
+            shutil.rmtree(self.root / stage, ignore_errors=True)
+            self._aside(stage).rename(self.root / stage)
+
+    def _aside(self, stage: str) -> Path:
+        return self.root / f".{stage}.before"
+
     def finish(self, stage: str, config: schema.Config, summary: dict[str, Any]) -> None:
         folder = self.root / stage
         record = {
@@ -113,6 +128,7 @@ class RunDir:
         }
         write_json(folder / "done.json", record)
         (folder / "inputs.json").unlink(missing_ok=True)
+        shutil.rmtree(self._aside(stage), ignore_errors=True)
         self.event(stage, "finished", summary=summary)
 
     def event(self, stage: str, what: str, **more: Any) -> None:

@@ -42,7 +42,7 @@ def bound(network: str, allow: tuple[str, ...] = ()) -> Bound:
         return Bound(network, policy("none", allow))
     if network == "allowlist":
         if not allow:
-            raise ConfigError("env.network=allowlist, but env.allow is empty", hint="env.allow='[pypi.org]'")
+            raise ConfigError("env.network=allowlist, but env.allow is empty", hint="env.allow='[example.org]'")
         return Bound(network, policy("allowlist", allow))
     if network != "open":
         raise ConfigError(f"env.network={network} is not known", hint=f"one of {', '.join(LEVELS)}")

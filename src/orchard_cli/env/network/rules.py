@@ -1,6 +1,6 @@
 """What a sandbox may reach: rules of an allow-list, and the policy that holds them.
 
-pypi.org                      https on 443 and plain http on 80
+example.org                   https on 443 and plain http on 80
 *.example.org                 any name below it, not the name itself
 example.org:8443              this port only; `:*` for any
 https://example.org           https only;  http://example.org  plain http only
@@ -17,7 +17,7 @@ from ...errors import ConfigError
 from .addresses import NEVER, PRIVATE, Address, Net, inside, literal
 
 Kind = Literal["none", "allowlist", "open"]
-HINT = "such as pypi.org, *.example.org, example.org:8443, 'GET http://example.org' or 10.1.2.3:8080"
+HINT = "such as example.org, *.example.org, example.org:8443, 'GET http://example.org' or 10.1.2.3:8080"
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 _RULE = re.compile(
     r"(?:(?P<methods>[A-Z]+(?:,[A-Z]+)*) )?(?:(?P<scheme>https?)://)?"

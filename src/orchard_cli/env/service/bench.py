@@ -87,9 +87,9 @@ def served(folder: Path) -> Iterator[RemoteEnv]:
 
 
 def timed(call: Callable[[], object], repeat: int) -> Figures:
-    """Wall-clock milliseconds; the first call warms up and is not counted."""
+    """Wall-clock milliseconds of at least one call; another one before them warms up and is not counted."""
     _once(call)
-    return figures([_once(call) for _ in range(repeat)])
+    return figures([_once(call) for _ in range(max(1, repeat))])
 
 
 def _once(call: Callable[[], object]) -> float:

@@ -47,10 +47,11 @@ def listen(place: Place, auth: bool) -> socket.socket:
     try:
         listener.bind((place.host, place.port))
         listener.listen(BACKLOG)
-    except OSError as error:
+    except (OSError, OverflowError) as error:  # the latter for a port that is none
         listener.close()
         raise ConfigError(
-            f"cannot listen on {place.host}:{place.port}: {error.strerror}", hint="--port 0 takes any free one"
+            f"cannot listen on {place.host}:{place.port}: {getattr(error, 'strerror', error)}",
+            hint="--port 0 takes any free one",
         ) from error
     return listener
 
