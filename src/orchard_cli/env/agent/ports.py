@@ -25,7 +25,8 @@ def reach(port: int, timeout_s: float) -> socket.socket:
             if sock is not None:
                 sock.close()
             refusal = refusal or error
-    what = "nothing listens" if isinstance(refusal, ConnectionRefusedError) else str(refusal)
+    said = getattr(refusal, "strerror", None) or refusal
+    what = "nothing listens" if isinstance(refusal, ConnectionRefusedError) else str(said)
     raise Problem(409, "connect_refused", f"port {port} in the sandbox: {what}", "unknown")
 
 
