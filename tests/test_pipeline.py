@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.small import SMALL_MODEL
 
 from orchard_cli.commands.runs import find
 from orchard_cli.errors import DataError, RunError
@@ -19,12 +20,7 @@ from orchard_cli.trajectory.verify import verify
 SMALL = [
     "distill.attempts=4",
     "credit.samples=1",
-    "model.hidden=32",
-    "model.layers=1",
-    "model.ffn=64",
-    "model.heads=2",
-    "model.vocab=300",
-    "model.threads=1",
+    *SMALL_MODEL,
     "sft.tokens=30000",
     "harness.max_steps=4",
     "harness.max_tokens=48",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.small import SMALL_MODEL
 
 from orchard_cli.errors import RunError
 from orchard_cli.launch.local import launch
@@ -19,12 +20,7 @@ SMALL = [
     "distill.attempts=4",
     "credit=none",
     "sft.unresolved=none",
-    "model.hidden=32",
-    "model.layers=1",
-    "model.ffn=64",
-    "model.heads=2",
-    "model.vocab=300",
-    "model.threads=1",
+    *SMALL_MODEL,
     "sft.tokens=5000",
 ]
 RL = [

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.small import SMALL_MODEL
 
 from orchard_cli.policy.weights import fingerprint
 from orchard_cli.runs.rundir import RunDir
@@ -17,12 +18,7 @@ from .cli import orchard, start
 SMALL = [
     "distill.attempts=8",
     "credit.samples=2",
-    "model.hidden=32",
-    "model.layers=1",
-    "model.ffn=64",
-    "model.heads=2",
-    "model.vocab=300",
-    "model.threads=1",
+    *SMALL_MODEL,
     "sft.tokens=40000",
     "sft.batch_tokens=256",
     "harness.max_steps=4",

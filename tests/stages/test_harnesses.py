@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.json import decode
+from tests.small import SMALL_MODEL
 
 from orchard_cli.compose import compose
 from orchard_cli.errors import ConfigError
@@ -16,12 +17,7 @@ SMALL = [
     "distill.attempts=4",
     "credit=none",
     "sft.unresolved=none",
-    "model.hidden=32",
-    "model.layers=1",
-    "model.ffn=64",
-    "model.heads=2",
-    "model.vocab=300",
-    "model.threads=1",
+    *SMALL_MODEL,
     "sft.tokens=4000",
     "harness.max_steps=3",
     "harness.max_tokens=32",
