@@ -166,13 +166,16 @@ class Deeds:
         parts = urlsplit(url)
         if parts.port == self._own_port:
             return "refused", "that address is not a site"
-        for last in (False, False, False, True):
+        for patience in (0.05, 0.2, 0.8, 0.0):
             try:
                 await self._page.goto(url, wait_until="domcontentloaded", timeout=LOAD_MS)
                 break
             except Exception as error:  # noqa: BLE001 - whatever the browser says of it is told
-                if "interrupted by another navigation" in str(error) and not last:
-                    continue  # the error page of the navigation before came in between
+                if "interrupted by another navigation" in str(error) and patience:
+                    # The error page of the navigation before came in between. Going again at once would
+                    # collide with ours, which is still under way.
+                    await asyncio.sleep(patience)
+                    continue
                 code, words = net_error(str(error))
                 if code in ("download", "aborted"):
                     await asyncio.sleep(0.1)  # the event of the download comes a little later

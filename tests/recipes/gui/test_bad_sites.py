@@ -24,6 +24,13 @@ def test_going_nowhere_is_told(hand: Hand, page: str, code: str) -> None:
     assert hand.call("goto_url", url=f"{HERE}/ok").code == "ok"
 
 
+def test_the_error_page_that_comes_late_does_not_stop_the_next_visit(hand: Hand) -> None:
+    hand.open("ok")
+    for _ in range(5):
+        assert hand.call("goto_url", url=f"{HERE}/loop").code == "redirect_loop"
+        assert hand.call("goto_url", url=f"{HERE}/ok").code == "ok"
+
+
 def test_a_dead_port_is_told(hand: Hand) -> None:
     hand.open("ok")
     assert hand.call("goto_url", url="http://127.0.0.1:9/").code in ("site_down", "navigation")
