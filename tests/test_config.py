@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchard_cli import schema
-from orchard_cli.compose import compose
+from orchard_cli.compose import compose, leaves
 from orchard_cli.errors import ConfigError
 from orchard_cli.launch import notes
 from orchard_cli.runs.rundir import RunDir
@@ -35,7 +35,14 @@ BAD = [
     ("rl.group.size=99", "rl.group.size (99) is larger than rl.group.max (16)", ""),
     ("rl.group.stride=5", "rl.group.stride (5) does not divide rl.group.max (16)", ""),
     ("eval.k=9", "eval.k (9) is larger than eval.attempts (2)", ""),
-    ("distill.max_infra_rate=2", "distill.max_infra_rate (2.0) is not a share between 0 and 1", ""),
+    ("rl.group.stride=0", "rl.group.stride (0) is less than 1", "it must be at least 1"),
+    ("distill.max_infra_rate=2", "distill.max_infra_rate (2.0) is more than 1", "it must be at least 0 and at most 1"),
+    ("eval.confidence=1", "eval.confidence (1.0) is not less than 1", "it must be more than 0 and less than 1"),
+    ("eval.temperatures=[0,-1]", "eval.temperatures (-1.0) is less than 0", "it must be at least 0"),
+    ("eval.temperatures=[]", "eval.temperatures is empty", ""),
+    ("teacher.error_rate=nan", "teacher.error_rate (nan) is less than 0", "it must be at least 0 and at most 1"),
+    ("credit.kind=guess", "credit.kind is `guess`", "credit.kind is teacher, branch or none"),
+    ("tasks.only=x", "`tasks.only=x`: takes a list", "write `tasks.only=[x]`"),
     ("domain.wrds=3", "`domain.wrds` is not a setting", "did you mean `domain.words`?"),
 ]
 
@@ -124,3 +131,12 @@ def test_a_run_in_use_is_refused(tmp_path: Path) -> None:
     config = schema.Config(out=str(tmp_path))
     with RunDir.of("echo", config).lock(), pytest.raises(Exception, match="is in use by another process"):
         RunDir.of("echo", config).lock()
+
+
+def test_every_number_has_a_limit(echo: Path) -> None:
+    bare = [
+        key
+        for key, item in leaves(schema.Config)
+        if item.type in (int, float) and not {"least", "above"} & {k for k, v in item.metadata.items() if v is not None}
+    ]
+    assert bare == []

@@ -24,9 +24,9 @@ HARNESSES = ("assistant", "skills")  # what `harness=all` stands for
 
 @dataclass
 class Config(schema.Domain):
-    grader_timeout_s: float = 60.0
+    grader_timeout_s: float = schema.setting(60.0, above=0)
     """Seconds for a grader that is code of a task; declared checks need none."""
-    synth: int = 5
+    synth: int = schema.setting(5, least=1)
     """Families that `claw synth` is to make; `n=5` says the same there."""
     against: list[str] = field(default_factory=list)
     """Benchmarks that made families must not repeat, as KIND:PATH, such as claw_bench:FOLDER."""

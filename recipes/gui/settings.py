@@ -10,13 +10,13 @@ from .judges import JUDGES
 
 @dataclass
 class Config(schema.Domain):
-    view: str = "axtree"
+    view: str = schema.setting("axtree", of=VIEWS)
     """What the policy sees: axtree (text), screenshot, both, or marks (a screenshot with the elements' numbers)."""
-    reuse: int = 50
+    reuse: int = schema.setting(50, least=1)
     """Attempts that one browser serves, each with a fresh profile; 1: a browser in every attempt's own sandbox."""
     held_out: list[str] = field(default_factory=list)
     """Families that are for evaluation alone."""
-    judge: str = "auto"
+    judge: str = schema.setting("auto", of=("auto", "state", *JUDGES))
     """auto: the world's state where it can be read, else the benchmark's own judge; or one of them by name."""
     judge_model: str = ""
     """Model that judges; it must see pictures where the policy does."""
@@ -24,7 +24,7 @@ class Config(schema.Domain):
     """Endpoint of the judge, with /v1; empty: OpenAI's."""
     judge_api_key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the judge's key."""
-    judge_screenshots: int = 3
+    judge_screenshots: int = schema.setting(3, least=0)
     """Last screenshots that the judges webvoyager and deepshop are shown; 0: all."""
     sites: list[str] = field(default_factory=list)
     """Only tasks at these sites, or below them (task files); empty: all."""
@@ -32,28 +32,13 @@ class Config(schema.Domain):
     """No tasks at these sites (task files)."""
     levels: list[str] = field(default_factory=list)
     """Only tasks of these levels: easy, medium, hard (task files of mind2web); empty: all."""
-    max_words: int = 0
+    max_words: int = schema.setting(0, least=0)
     """No tasks with a longer text (task files); 0: all."""
-    least_per_site: int = 0
+    least_per_site: int = schema.setting(0, least=0)
     """No tasks at sites that have fewer (task files)."""
-    most_per_site: int = 0
+    most_per_site: int = schema.setting(0, least=0)
     """At most so many tasks of a site (task files); 0: all."""
-    expired: str = "keep"
+    expired: str = schema.setting("keep", of=("keep", "drop"))
     """Tasks that ask for dates that have passed: keep, or drop (task files)."""
-    alike: float = 0.0
+    alike: float = schema.setting(0.0, least=0, most=1)
     """Of tasks of a site whose words are the same to this share, the first is kept (task files); 0: all."""
-
-    def __post_init__(self) -> None:
-        if self.view not in VIEWS:
-            raise ValueError(f"domain.view ({self.view}) is none of: {', '.join(VIEWS)}")
-        if self.reuse < 1:
-            raise ValueError(f"domain.reuse ({self.reuse}) is less than 1")
-        if self.judge not in ("auto", "state", *JUDGES):
-            raise ValueError(f"domain.judge ({self.judge}) is none of: auto, state, {', '.join(JUDGES)}")
-        if self.expired not in ("keep", "drop"):
-            raise ValueError(f"domain.expired ({self.expired}) is neither keep nor drop")
-        if not 0 <= self.alike <= 1:
-            raise ValueError(f"domain.alike ({self.alike}) is not a share between 0 and 1")
-        for key in ("judge_screenshots", "max_words", "least_per_site", "most_per_site"):
-            if getattr(self, key) < 0:
-                raise ValueError(f"domain.{key} ({getattr(self, key)}) is less than 0")

@@ -28,7 +28,7 @@ from .tasksets import TaskSet
 
 @dataclass
 class Config(schema.Domain):
-    test_timeout_s: float = 300.0
+    test_timeout_s: float = schema.setting(300.0, above=0)
     """Seconds for one run of the hidden tests; generated tasks have a shorter limit of their own."""
 
 

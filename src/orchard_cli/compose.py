@@ -16,6 +16,7 @@ from typing import Any
 from . import domains, schema
 from .config_errors import nearest, refuse_override, translate
 from .errors import ConfigError
+from .limits import hold
 
 _HERE = Path(__file__).parent
 CONF = next(p for p in (_HERE / "conf", _HERE.parents[1] / "conf") if p.is_dir())
@@ -96,7 +97,7 @@ def _default(item: Any) -> Any:
 
 def _check(words: Sequence[str], folder: Path, root: type) -> dict[str, str]:
     """Refuse every word that Hydra would accept in silence; key → value of the others."""
-    known = [key for key, _ in leaves(root)]
+    known = dict(leaves(root))
     given: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -108,6 +109,8 @@ def _check(words: Sequence[str], folder: Path, root: type) -> dict[str, str]:
                 raise _no_choice(key, value, options)
         elif key not in known:
             refuse_override(word, known, GROUPS)
+        elif isinstance(_default(known[key]), list) and value[:1] != "[":
+            raise ConfigError(f"`{word}`: takes a list", hint=f"write `{key}=[{value}]`")
         if key in given:
             raise ConfigError(f"`{key}` is given twice: `{given[key]}` and `{value}`", hint="give it once")
         given[key] = value
@@ -136,6 +139,8 @@ def _hydra(domain: str, folder: Path, root: type[schema.Config], words: Sequence
         own = [f"domain={domain}", f"hydra.searchpath=[{','.join(search)}]"]
         tree = hydra_compose("config", overrides=[*own, *map(partial(_quoted, root), words)])
     closed = OmegaConf.merge(OmegaConf.structured(root), OmegaConf.to_container(tree))
+    for key, item in leaves(root):
+        hold(key, OmegaConf.select(closed, key), dict(item.metadata))
     config = OmegaConf.to_object(closed)
     assert isinstance(config, root)
     return config

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -22,7 +22,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return found[0] if found else ""
 
 
-def refuse_override(word: str, known: Sequence[str], groups: Sequence[str]) -> NoReturn:
+def refuse_override(word: str, known: Collection[str], groups: Sequence[str]) -> NoReturn:
     """Raise the `ConfigError` for a word that is no override of ours."""
     key, equals, value = word.partition("=")
     plain = key.lstrip("+~")
@@ -45,7 +45,7 @@ def refuse_override(word: str, known: Sequence[str], groups: Sequence[str]) -> N
     raise ConfigError(f"`{key}` is not a setting", hint=_meant(plain, known, groups))
 
 
-def _meant(key: str, known: Sequence[str], groups: Sequence[str]) -> str:
+def _meant(key: str, known: Collection[str], groups: Sequence[str]) -> str:
     near = nearest(key, [*known, *groups])
     return f"did you mean `{near}`?" if near else "`--show` prints every setting"
 

@@ -7,38 +7,43 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-def only(default: Any, *kinds: str) -> Any:
-    """A setting that is read only when its section's `kind` is one of `kinds`; giving it otherwise is noted."""
-    return field(default=default, metadata={"kinds": kinds})
+def setting(default: Any, *kinds: str, least: float | None = None, **more: Any) -> Any:
+    """A setting with what may be given: `least`, `above`, `most` of a number, `of` (its words) of a text.
+
+    It is read only when its section's `kind` is one of `kinds`, if there are any; giving it otherwise is noted.
+    `limits.py` holds every setting to it, those of domains too; a list's items are held to it one by one.
+    """
+    made = {"default_factory": default} if callable(default) else {"default": default}
+    return field(**made, metadata={"kinds": kinds, "least": least, **more})
 
 
 @dataclass
 class Model:
     """The policy that we train."""
 
-    kind: str = "tiny"
+    kind: str = setting("tiny", of=("tiny", "tiny_vl", "hf"))
     """tiny: built offline, random weights; tiny_vl: the same, and it sees pictures; hf: a transformers checkpoint."""
-    path: str = only("", "hf")
+    path: str = setting("", "hf")
     """Checkpoint directory or hub name (hf)."""
-    hidden: int = only(256, "tiny", "tiny_vl")
+    hidden: int = setting(256, "tiny", "tiny_vl", least=8)
     """Width of the residual stream (tiny, tiny_vl)."""
-    layers: int = only(3, "tiny", "tiny_vl")
+    layers: int = setting(3, "tiny", "tiny_vl", least=1)
     """Transformer layers (tiny, tiny_vl)."""
-    heads: int = only(4, "tiny", "tiny_vl")
+    heads: int = setting(4, "tiny", "tiny_vl", least=1)
     """Attention heads (tiny, tiny_vl)."""
-    ffn: int = only(512, "tiny", "tiny_vl")
+    ffn: int = setting(512, "tiny", "tiny_vl", least=1)
     """Width of the feed-forward layer (tiny, tiny_vl)."""
-    lr: float = 1e-5
+    lr: float = setting(1e-5, above=0)
     """Peak rate of AdamW in sft that suits this model; `sft.lr` overrides it."""
-    rl_lr: float = 1e-6
+    rl_lr: float = setting(1e-6, above=0)
     """Rate of AdamW in rl that suits this model; `rl.lr` overrides it."""
-    vocab: int = only(1024, "tiny", "tiny_vl")
+    vocab: int = setting(1024, "tiny", "tiny_vl", least=1)
     """Largest vocabulary of the tokenizer that is trained on the distilled text (tiny, tiny_vl)."""
     dtype: str = "bfloat16"
     """Number format of weights while sampling; training keeps float32 masters."""
     device: str = "auto"
     """auto, cpu or cuda."""
-    threads: int = 0
+    threads: int = setting(0, least=0)
     """CPU threads for tensor work; 0: as many as there are cores."""
 
     @property
@@ -51,27 +56,27 @@ class Model:
 class Teacher:
     """Whom we distil from, and who judges for `credit=teacher`."""
 
-    kind: str = "scripted"
+    kind: str = setting("scripted", of=("scripted", "http", "hf"))
     """scripted: the domain's own; http: an OpenAI-compatible endpoint; hf: a transformers checkpoint."""
-    model: str = only("", "http", "hf")
+    model: str = setting("", "http", "hf")
     """Model name sent to the endpoint (http) or checkpoint (hf)."""
-    base_url: str = only("", "http")
+    base_url: str = setting("", "http")
     """Endpoint, with /v1 (http)."""
-    api_key_env: str = only("OPENAI_API_KEY", "http")
+    api_key_env: str = setting("OPENAI_API_KEY", "http")
     """Name of the environment variable that holds the key (http); the key itself is never stored."""
-    error_rate: float = only(0.15, "scripted")
+    error_rate: float = setting(0.15, "scripted", least=0, most=1)
     """Share of attempts in which the scripted teacher goes wrong (scripted)."""
-    temperature: float = only(0.7, "http", "hf")
+    temperature: float = setting(0.7, "http", "hf", least=0)
     """Sampling temperature (http, hf)."""
-    top_p: float = only(1.0, "http", "hf")
+    top_p: float = setting(1.0, "http", "hf", above=0, most=1)
     """Nucleus sampling mass (http, hf)."""
-    timeout_s: float = only(120.0, "http")
+    timeout_s: float = setting(120.0, "http", above=0)
     """Seconds for one reply (http)."""
-    retries: int = only(4, "http")
+    retries: int = setting(4, "http", least=0)
     """Tries again on 408, 409, 429, 5xx and lost connections (http)."""
-    price_in: float = only(0.0, "http")
+    price_in: float = setting(0.0, "http", least=0)
     """US dollars for a million prompt tokens (http)."""
-    price_out: float = only(0.0, "http")
+    price_out: float = setting(0.0, "http", least=0)
     """US dollars for a million completion tokens (http)."""
 
 
@@ -79,34 +84,30 @@ class Teacher:
 class Env:
     """Where sandboxes run."""
 
-    kind: str = "local"
+    kind: str = setting("local", of=("local", "remote"))
     """local: bubblewrap on this machine; remote: a server, `orchard env serve`."""
-    url: str = only("", "remote")
+    url: str = setting("", "remote")
     """Address of the server (remote)."""
-    api_key_env: str = only("ORCHARD_ENV_API_KEY", "remote")
+    api_key_env: str = setting("ORCHARD_ENV_API_KEY", "remote")
     """Name of the environment variable that holds the server's key (remote)."""
-    isolation: str = "auto"
+    isolation: str = setting("auto", of=("auto", "bwrap", "process"))
     """auto or bwrap: namespaces, proven at start; process: none at all, only when asked for by name."""
-    network: str = "none"
+    network: str = setting("none", of=("none", "allowlist", "open", "host"))
     """none; allowlist: what env.allow names; open: any public address; host: this machine's own network, unbounded."""
-    allow: list[str] = field(default_factory=list, metadata={"kinds": ("local",)})
+    allow: list[str] = setting(list, "local")
     """Rules such as example.org, *.example.org, example.org:8443, 'GET http://example.org' or 10.1.2.3:8080."""
-    network_log: str = only("", "local")
+    network_log: str = setting("", "local")
     """File for the proxy's decisions, one JSON line each; at most 64 MiB in two files; empty: none is written."""
-    concurrency: int = 0
+    concurrency: int = setting(0, least=0)
     """Attempts at once; 0: as the tasks advise, else sixteen for each core."""
-    memory_mb: int = 1024
+    memory_mb: int = setting(1024, least=1)
     """Memory of one sandbox, MiB."""
-    pids: int = 256
+    pids: int = setting(256, least=1)
     """Processes in one sandbox."""
-    cpus: float = 0.0
+    cpus: float = setting(0.0, least=0)
     """CPU cores of one sandbox; 0: no limit."""
-    disk_mb: int = 1024
+    disk_mb: int = setting(1024, least=1)
     """Bytes that one sandbox may write, MiB."""
-
-    def __post_init__(self) -> None:
-        _at_least("env.concurrency", self.concurrency, 0)
-        _at_least("env.disk_mb", self.disk_mb, 0)
 
 
 @dataclass
@@ -119,25 +120,22 @@ class Harness:
     """fence: a fenced command in the text (mini); calls: a line of text for each call (react); tool: native calls."""
     prompt: str = "compact"
     """Which prompt files the domain uses: compact (small models) or full."""
-    max_steps: int = 6
+    max_steps: int = setting(6, least=1)
     """Turns of one attempt."""
-    max_time_s: float = 600.0
+    max_time_s: float = setting(600.0, above=0)
     """Wall-clock seconds of one attempt."""
-    exec_timeout_s: float = 60.0
+    exec_timeout_s: float = setting(60.0, above=0)
     """Seconds for one command."""
-    max_tokens: int = 256
+    max_tokens: int = setting(256, least=1)
     """Tokens of one reply."""
-    max_context: int = 4096
+    max_context: int = setting(4096, least=1)
     """Prompt and reply together, in tokens."""
-    observation_chars: int = 10000
+    observation_chars: int = setting(10000, least=1)
     """Longer output is cut to its first and last halves."""
-    format_errors: int = 3
+    format_errors: int = setting(3, least=1)
     """Unparsable replies in a row that end the attempt."""
-    images: int = only(3, "react")
+    images: int = setting(3, "react", least=0)
     """Newest images that a policy is shown; older ones leave the prompt, never the record (react)."""
-
-    def __post_init__(self) -> None:
-        _at_least("harness.images", self.images, 0)
 
 
 @dataclass
@@ -148,21 +146,16 @@ class Tasks:
     """Name of the task set."""
     path: str = ""
     """A JSONL, JSON or Parquet file of tasks."""
-    limit: int = 0
+    limit: int = setting(0, least=0)
     """At most so many of each split; 0: all."""
-    train: int = 0
+    train: int = setting(0, least=0)
     """Tasks to generate for training (generated sets)."""
-    eval: int = 0
+    eval: int = setting(0, least=0)
     """Tasks to generate for evaluation (generated sets)."""
     only: list[str] = field(default_factory=list)
     """Only these ids."""
     families: list[str] = field(default_factory=list)
     """Only these families (generated sets); empty: all."""
-
-    def __post_init__(self) -> None:
-        _at_least("tasks.limit", self.limit, 0)
-        _at_least("tasks.train", self.train, 0)
-        _at_least("tasks.eval", self.eval, 0)
 
 
 @dataclass
@@ -174,178 +167,157 @@ class Domain:
 class Distill:
     """Let the teacher act and keep what happened."""
 
-    attempts: int = 1
+    attempts: int = setting(1, least=1)
     """Attempts at each task."""
-    limit: int = 850
+    limit: int = setting(850, least=0)
     """Only the first so many training tasks, the rest is held back for rl; 0: all, for both."""
-    max_infra_rate: float = 0.2
+    max_infra_rate: float = setting(0.2, least=0, most=1)
     """Stop the run when more than this share of attempts ended in an infrastructure or verifier error."""
-    infra_retries: int = 2
+    infra_retries: int = setting(2, least=0)
     """Draws again for an attempt that ended so."""
-
-    def __post_init__(self) -> None:
-        _at_least("distill.attempts", self.attempts, 1)
-        _at_least("distill.limit", self.limit, 0)
-        _share("distill.max_infra_rate", self.max_infra_rate)
 
 
 @dataclass
 class Credit:
     """Where unresolved attempts made progress."""
 
-    kind: str = "branch"
+    kind: str = setting("branch", of=("teacher", "branch", "none"))
     """teacher: a model judges key steps; branch: measured by forking and finishing; none: no credit."""
-    epsilon: float = 0.05
+    epsilon: float = setting(0.05, least=0, most=1)
     """Least rise of the value that counts (paper eq. 2)."""
-    rule: str = "interval"
+    rule: str = setting("interval", of=("step", "interval"))
     """step: the paper's rule, each step must rise by epsilon; interval: the rise between two anchors must."""
-    samples: int = only(2, "branch")
+    samples: int = setting(2, "branch", least=1)
     """Finishes for each anchor (branch)."""
-    anchors: int = only(4, "branch")
+    anchors: int = setting(4, "branch", least=2)
     """At most so many key steps (branch)."""
-    limit: int = 30
+    limit: int = setting(30, least=0)
     """At most so many unresolved attempts; 0: all."""
-
-    def __post_init__(self) -> None:
-        _at_least("credit.samples", self.samples, 1)
-        _at_least("credit.anchors", self.anchors, 2)
 
 
 @dataclass
 class Sft:
     """Learn from resolved attempts, and from rising segments of unresolved ones."""
 
-    unresolved: str = "rise"
+    unresolved: str = setting("rise", of=("rise", "none", "full"))
     """rise: only rising segments; none: leave out; full: all of it (for comparison)."""
-    turns: str = "all"
+    turns: str = setting("all", of=("all", "last"))
     """all: an example learns every turn of its conversation; last: one example for each turn, which learns that one."""
-    per_task: int = 0
+    per_task: int = setting(0, least=0)
     """At most so many resolved attempts of a task, the shortest; 0: all."""
-    per_family: int = 0
+    per_family: int = setting(0, least=0)
     """At most so many resolved attempts of a family (a site, for browsers), the shortest; 0: all."""
-    tokens: int = 300_000
+    tokens: int = setting(300_000, least=1)
     """Training budget in tokens, observations included."""
-    batch_tokens: int = 2048
+    batch_tokens: int = setting(2048, least=1)
     """Tokens of one optimiser step."""
-    max_length: int = 4096
+    max_length: int = setting(4096, least=2)
     """Longer examples are dropped, counted."""
-    optimizer: str = "auto"
+    optimizer: str = setting("auto", of=("auto", "muon", "adamw"))
     """muon: for matrices, with AdamW for the rest; adamw: for all; auto: muon for model.kind=tiny."""
-    lr: float = 0.0
+    lr: float = setting(0.0, least=0)
     """Peak rate of AdamW; 0: `model.lr`."""
-    muon_lr: float = 1e-2
+    muon_lr: float = setting(1e-2, above=0)
     """Peak rate of Muon."""
-    warmup: float = 0.04
+    warmup: float = setting(0.04, least=0, most=1)
     """Share of steps that warm up; then cosine."""
-    min_lr: float = 0.1
+    min_lr: float = setting(0.1, least=0, most=1)
     """Last rate as a share of the peak."""
-    weight_decay: float = 0.05
+    weight_decay: float = setting(0.05, least=0)
     """Decoupled weight decay."""
-    grad_clip: float = 1.0
+    grad_clip: float = setting(1.0, above=0)
     """Largest gradient norm."""
-
-    def __post_init__(self) -> None:
-        _at_least("sft.tokens", self.tokens, 1)
-        if self.turns not in ("all", "last"):
-            raise ValueError(f"sft.turns ({self.turns}) is neither all nor last")
-        _at_least("sft.per_task", self.per_task, 0)
-        _at_least("sft.per_family", self.per_family, 0)
 
 
 @dataclass
 class Group:
     """Balanced Adaptive Rollout: how attempts at one task are gathered (paper Alg. 1)."""
 
-    size: int = 8
+    size: int = setting(8, least=2)
     """Attempts that the optimiser sees (N)."""
-    max: int = 16
+    max: int = setting(16, least=2)
     """Budget of attempts (N_max)."""
-    stride: int = 4
+    stride: int = setting(4, least=1)
     """Attempts of one wave (s); less than max, so that stopping early is real."""
-    low: float = 0.25
+    low: float = setting(0.25, least=0, most=1)
     """Least share of solved attempts in a kept group (rho_min)."""
-    high: float = 0.75
+    high: float = setting(0.75, least=0, most=1)
     """Largest share (rho_max)."""
 
     def __post_init__(self) -> None:
         if self.size > self.max:
             raise ValueError(f"rl.group.size ({self.size}) is larger than rl.group.max ({self.max})")
-        if self.stride < 1 or self.max % self.stride:
+        if self.max % self.stride:
             raise ValueError(f"rl.group.stride ({self.stride}) does not divide rl.group.max ({self.max})")
-        if not 0 <= self.low <= self.high <= 1:
-            raise ValueError(f"rl.group.low ({self.low}) and rl.group.high ({self.high}) must be 0 <= low <= high <= 1")
+        if self.low > self.high:
+            raise ValueError(f"rl.group.low ({self.low}) is larger than rl.group.high ({self.high})")
 
 
 @dataclass
 class Rl:
     """Sample balanced groups and update the policy."""
 
-    steps: int = 6
+    steps: int = setting(6, least=1)
     """Updates."""
-    prompts: int = 12
+    prompts: int = setting(12, least=1)
     """Kept groups of one update."""
     group: Group = field(default_factory=Group)
-    baseline: str = "length"
+    baseline: str = setting("length", of=("group", "all_sampled", "length"))
     """group: mean of the kept group (GRPO); all_sampled: of all drawn (Reinforce-Ada); length: by length (OPO)."""
-    scale: str = "std"
+    scale: str = setting("std", of=("std", "none"))
     """std: divide by the standard deviation (GRPO); none (Dr. GRPO)."""
-    normalizer: str = "token"
+    normalizer: str = setting("token", of=("token", "sequence", "constant"))
     """token: mean over all trained tokens (DAPO); sequence: mean in each attempt first (GRPO); constant (Dr. GRPO)."""
-    clip_low: float = 0.2
+    clip_low: float = setting(0.2, above=0, most=1)
     """Lower clip of the ratio."""
-    clip_high: float = 0.28
+    clip_high: float = setting(0.28, above=0)
     """Upper clip (clip-higher)."""
-    minibatches: int = 2
+    minibatches: int = setting(2, least=1)
     """Optimiser steps for each batch of groups."""
-    temperature: float = 1.0
+    temperature: float = setting(1.0, above=0)
     """Sampling temperature."""
-    optimizer: str = "auto"
+    optimizer: str = setting("auto", of=("auto", "muon", "adamw"))
     """auto, muon or adamw, as in sft."""
-    lr: float = 0.0
+    lr: float = setting(0.0, least=0)
     """Rate of AdamW; 0: `model.rl_lr`."""
-    muon_lr: float = 1e-3
+    muon_lr: float = setting(1e-3, above=0)
     """Rate of Muon."""
-    grad_clip: float = 1.0
+    grad_clip: float = setting(1.0, above=0)
     """Largest gradient norm."""
-    first_turns: int = 0
+    first_turns: int = setting(0, least=0)
     """Turns of an attempt in the first update, growing to harness.max_steps in the last; 0: that many throughout."""
-    format_penalty: float = 0.0
+    format_penalty: float = setting(0.0, least=0)
     """Taken off the reward of an attempt that ended on unparsable replies (OpenWebRL: 1)."""
-    oversample: int = 3
+    oversample: int = setting(3, least=1)
     """Tasks that may be tried for each kept group before the step goes on short."""
-    max_infra_rate: float = 0.2
+    max_infra_rate: float = setting(0.2, least=0, most=1)
     """Stop when more than this share of a step's attempts ended in an infrastructure or verifier error."""
-
-    def __post_init__(self) -> None:
-        _share("rl.max_infra_rate", self.max_infra_rate)
-        _at_least("rl.steps", self.steps, 1)
-        _at_least("rl.first_turns", self.first_turns, 0)
-        _at_least("rl.format_penalty", self.format_penalty, 0)
-        _at_least("rl.minibatches", self.minibatches, 1)
 
 
 @dataclass
 class Eval:
     """Measure, with intervals."""
 
-    attempts: int = 4
+    attempts: int = setting(4, least=1)
     """Attempts at each task with temperature above 0; greedy makes one."""
-    k: int = 4
+    k: int = setting(4, least=1)
     """Largest k of pass@k and pass^k."""
-    temperatures: list[float] = field(default_factory=lambda: [0.0, 1.0])
+    temperatures: list[float] = setting(lambda: [0.0, 1.0], least=0)
     """One table row block each; 0 is greedy."""
     policy: str = "all"
     """all: each checkpoint of the run; base, sft, rl, teacher, or a checkpoint directory."""
-    confidence: float = 0.95
+    confidence: float = setting(0.95, above=0, below=1)
     """Level of every interval."""
-    resamples: int = 2000
+    resamples: int = setting(2000, least=1)
     """Bootstrap draws."""
-    max_infra_rate: float = 0.2
+    max_infra_rate: float = setting(0.2, least=0, most=1)
     """No score is printed when more than this share could not be measured."""
 
     def __post_init__(self) -> None:
         if self.k > self.attempts:
             raise ValueError(f"eval.k ({self.k}) is larger than eval.attempts ({self.attempts})")
+        if not self.temperatures:
+            raise ValueError("eval.temperatures is empty")
 
 
 @dataclass
@@ -354,7 +326,7 @@ class Config:
 
     run: str = "demo"
     """Name of the run; its files are in <out>/<domain>/<run>/."""
-    seed: int = 0
+    seed: int = setting(0, least=0)
     """Everything random follows from it."""
     out: str = "runs"
     """Folder of all runs."""
@@ -371,13 +343,3 @@ class Config:
     sft: Sft = field(default_factory=Sft)
     rl: Rl = field(default_factory=Rl)
     eval: Eval = field(default_factory=Eval)
-
-
-def _at_least(key: str, value: float, least: float) -> None:
-    if value < least:
-        raise ValueError(f"{key} ({value}) is less than {least}")
-
-
-def _share(key: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{key} ({value}) is not a share between 0 and 1")
