@@ -97,6 +97,21 @@ def test_a_domain_file_may_not_set_what_a_user_sets(echo: Path, monkeypatch: pyt
         module._domain_node(echo)
 
 
+def test_a_broken_domain_file_is_named(echo: Path) -> None:
+    from orchard_cli import compose as module
+
+    (echo / "domain.yaml").write_text("domain: {a: [}\n")
+    with pytest.raises(ConfigError, match="domain.yaml cannot be read") as caught:
+        module._domain_node(echo)
+    assert "line 1" in caught.value.hint
+
+
+def test_a_folder_of_choices_that_is_not_there_is_named(echo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORCHARD_CONF", str(echo / "nowhere"))
+    with pytest.raises(ConfigError, match=r"\$ORCHARD_CONF names .*nowhere, which is no folder"):
+        compose("echo", ["seed=1"])
+
+
 def test_settings_that_nothing_reads_are_named(echo: Path) -> None:
     composed = compose("echo", ["rl.group.max=32", "teacher.base_url=http://x/v1", "seed=1"])
     assert list(notes.unread(composed, ("distill",))) == [

@@ -69,6 +69,7 @@ def main() -> None:
 def _run() -> int:
     """The exit code. Raises `OrchardError` also for a wrong command line and for what the disk refuses."""
     again = Interrupted("interrupted", hint="give the same command again")
+    _grow()
     try:
         code = app(prog_name="orchard", standalone_mode=False) or 0
         if code == again.exit_code:  # how one version of the command-line library passes Ctrl-C on; others abort
@@ -96,7 +97,8 @@ def _missing(error: ModuleNotFoundError) -> OrchardError:
 
 def _usage(error: Any) -> ConfigError:
     """The command-line library's message in our two lines."""
-    said, _, near = error.format_message().replace("'", "`").partition(" Did you mean ")
+    message = error.format_message().replace("'", "`").replace(": Value error, ", ": ")  # some versions say so
+    said, _, near = message.partition(" Did you mean ")
     said, _, options = said.partition(" (Possible options: ")
     near = f"`{options[:-1]}`?" if options else near
     where = error.ctx.command_path if error.ctx else "orchard"
@@ -194,15 +196,11 @@ def _domain_app(name: str, folder: Path) -> typer.Typer:
     return sub
 
 
-for _name, _folder in domains.find().items():
-    app.add_typer(_domain_app(_name, _folder), name=_name)
-
-
-def _nouns() -> None:
+def _grow() -> None:
+    """Give the app its domains and the nouns beside them."""
     from .commands import env, model, runs, traj
 
+    for name, folder in domains.find().items():
+        app.add_typer(_domain_app(name, folder), name=name)
     for noun in (traj, runs, model, env):
         app.add_typer(noun.app, name=noun.__name__.rpartition(".")[2])
-
-
-_nouns()

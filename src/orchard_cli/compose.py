@@ -88,7 +88,11 @@ def choices(group: str, folder: Path) -> dict[str, Path]:
 
 
 def _yours() -> list[Path]:
-    return [Path(p).resolve() for p in os.getenv("ORCHARD_CONF", "").split(os.pathsep) if p]
+    found = [Path(p).resolve() for p in os.getenv("ORCHARD_CONF", "").split(os.pathsep) if p]
+    missing = [place for place in found if not place.is_dir()]
+    if missing:
+        raise ConfigError(f"$ORCHARD_CONF names {missing[0]}, which is no folder", hint="it holds folders such as teacher/")
+    return found
 
 
 def _default(item: Any) -> Any:
@@ -160,8 +164,13 @@ def _quoted(root: type, word: str) -> str:
 def _domain_node(folder: Path) -> Any:
     """A domain's file may choose from groups and set its own section; anything else would beat the user's words."""
     from omegaconf import OmegaConf
+    from yaml import YAMLError
 
-    node = OmegaConf.load(folder / "domain.yaml")
+    try:
+        node = OmegaConf.load(folder / "domain.yaml")
+    except (YAMLError, OSError, UnicodeDecodeError) as error:
+        said = " ".join(str(error).split())
+        raise ConfigError(f"{folder / 'domain.yaml'} cannot be read", hint=said) from error
     alien = {str(key) for key in node} - {"defaults", "domain"}
     if alien:
         raise ConfigError(

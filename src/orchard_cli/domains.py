@@ -2,15 +2,19 @@
 
 import ast
 import importlib
+import traceback
 from pathlib import Path
 from types import ModuleType
 
 from . import recipes
-from .errors import ConfigError
+from .errors import ConfigError, OrchardError
 
 
 def find() -> dict[str, Path]:
     """Name → folder. A folder earlier on the path hides a later one of the same name."""
+    missing = [place for place in recipes.yours if not place.is_dir()]
+    if missing:
+        raise ConfigError(f"$ORCHARD_RECIPES names {missing[0]}, which is no folder", hint="it holds folders of domains")
     found: dict[str, Path] = {}
     for place in recipes.__path__:
         for file in sorted(Path(place).glob("*/domain.yaml")):
@@ -43,7 +47,7 @@ def _first_line(file: Path) -> str:
 
 def load(name: str) -> ModuleType:
     """Import a domain; it must offer `Config` and `Domain`."""
-    module = importlib.import_module(f"{recipes.__name__}.{name}")
+    module = _imported(name, f"{recipes.__name__}.{name}")
     for needed in ("Config", "Domain"):
         if not hasattr(module, needed):
             raise ConfigError(f"domain `{name}` has no `{needed}`", hint='see CONTRIBUTING.md, "Add a domain"')
@@ -54,4 +58,18 @@ def command(name: str, verb: str) -> ModuleType | None:
     """The module of a domain's own command; None where the domain has none of that name."""
     if verb not in commands(find()[name]):
         return None
-    return importlib.import_module(f"{recipes.__name__}.{name}.commands.{verb}")
+    return _imported(name, f"{recipes.__name__}.{name}.commands.{verb}")
+
+
+def _imported(domain: str, module: str) -> ModuleType:
+    """Whatever a domain's own code raises while it is imported is told as its author needs it."""
+    try:
+        return importlib.import_module(module)
+    except (OrchardError, ModuleNotFoundError):  # a package that is not installed is named where commands end
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (where.filename, where.lineno)
+        raise ConfigError(
+            f"domain `{domain}` cannot be imported: {type(error).__name__}: {error}", hint=f"see {file}:{line}"
+        ) from error

@@ -27,6 +27,12 @@ WRONG = [
         "--fresh does nothing with --show or --plan, which write nothing",
         "leave it out",
     ),
+    (
+        "traj ls . --outcome lost",
+        "invalid value for `--outcome`: `lost` is not one of `solved`, `unsolved`, `truncated`, `policy_invalid`, "
+        "`infra_error`, `verifier_error`, `cancelled`",
+        "`orchard traj ls --help` lists what there is",
+    ),
     ("echo distill rl.steps --json", "`rl.steps` is not of the form KEY=VALUE", "write `rl.steps=VALUE`"),
 ]
 
@@ -35,6 +41,25 @@ WRONG = [
 def test_a_wrong_command_is_refused_in_two_lines(tmp_path: Path, words: str, error: str, hint: str) -> None:
     refused(orchard(*words.split(), cwd=tmp_path), 2, error, hint)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_recipes_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    ended = orchard("domains", cwd=tmp_path, ORCHARD_RECIPES="nowhere")
+    refused(ended, 2, "$ORCHARD_RECIPES names nowhere, which is no folder", "it holds folders of domains")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "line"),
+    [("def\n", "SyntaxError: invalid syntax", 1), ("a = 1\nraise KeyError('x')\n", "KeyError: 'x'", 2)],
+)
+def test_a_domain_that_cannot_be_imported_is_named(tmp_path: Path, text: str, error: str, line: int) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "domain.yaml").write_text("domain: {}\n")
+    (tmp_path / "own" / "__init__.py").write_text(text)
+    ended = orchard("own", "tasks", cwd=tmp_path, ORCHARD_RECIPES=str(tmp_path))
+    assert f"error: domain `own` cannot be imported: {error}" in ended.err
+    assert ended.err.endswith(f"own/__init__.py:{line}\n")
+    assert (ended.code, "Traceback" in ended.err) == (2, False)
 
 
 @pytest.mark.parametrize("words", [(), ("echo",), ("traj",)])
@@ -75,6 +100,7 @@ def test_every_command_with_json_prints_one_document(echo: Path) -> None:
         "traj stats runs",
         "traj verify runs",
         f"traj compact {file}",
+        "traj compact runs",
     ]
     for command in commands:
         ended = orchard(*command.split(), "--json", cwd=echo)

@@ -10,6 +10,7 @@ import typer
 
 from ..console import Console
 from ..errors import ConfigError, DataError, disk_error
+from ..outcome import Outcome
 
 if TYPE_CHECKING:
     from ..trajectory import Trajectory
@@ -24,27 +25,28 @@ SUFFIXES = (".jsonl.zst", ".jsonl")
 @app.command("ls")
 def ls(
     place: Place,
-    outcome: Annotated[str, typer.Option(help="Only this outcome.")] = "",
-    limit: Annotated[int, typer.Option(help="At most so many rows; 0: all.")] = 50,
+    outcome: Annotated[Outcome | None, typer.Option(help="Only this outcome.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many rows; 0: all.")] = 50,
     json: Json = False,
 ) -> None:
     """List trajectories, one row each."""
     from ..trajectory.reading import read
 
     console, total = Console(json_only=json), 0
-    rows: list[list[str]] = []
+    columns = ("id", "family", "policy", "harness", "outcome", "stop", "steps", "reward")
+    rows: list[tuple[Any, ...]] = []
     for path in files(place):
         for t in read(path):
             if outcome and t.outcome != outcome:
                 continue
             total += 1
             if not limit or len(rows) < limit:
-                rows.append([t.id, t.family, t.policy, t.outcome.value, t.stop, str(len(t.steps)), str(t.reward)])
-    columns = ("id", "family", "policy", "outcome", "stop", "steps", "reward")
+                rows.append((t.id, t.family, t.policy, t.harness, t.outcome.value, t.stop, len(t.steps), t.reward))
     if json:
         console.data([dict(zip(columns, row, strict=True)) for row in rows])
         return
-    console.table(f"{total} trajectories", columns, rows)
+    shown = [["–" if value is None else str(value) for value in row] for row in rows]
+    console.table(f"{total} trajectories", columns, shown)
     if total > len(rows):
         console.note(f"{total - len(rows)} more; --limit 0 shows all")
 
@@ -145,19 +147,22 @@ def verify_(place: Place, json: Json = False) -> None:
 
 @app.command("compact")
 def compact_(
-    file: Annotated[Path, typer.Argument(help="A trajectory file.")],
+    place: Place,
     out: Annotated[Path | None, typer.Option(help="The Parquet file; beside the other by default.")] = None,
     json: Json = False,
 ) -> None:
-    """Write the training view: one Parquet row for each trajectory."""
+    """Write the training view: one Parquet file for each file, one row for each ledger."""
     from ..trajectory.compact import compact
 
-    target = out or file.with_name(file.name.split(".")[0] + ".parquet")
-    compact(file, target)
-    console = Console(json_only=json)
+    console, found = Console(json_only=json), files(place)
+    if out and len(found) > 1:
+        raise ConfigError(f"{place} has {len(found)} files of trajectories, --out names one", hint="leave --out away")
+    targets = [out or file.with_name(file.name.split(".")[0] + ".parquet") for file in found]
+    for file, target in zip(found, targets, strict=True):
+        compact(file, target)
+        console.say(f"→ {target}")
     if json:
-        console.data({"parquet": str(target)})
-    console.say(f"→ {target}")
+        console.data({"parquet": [str(target) for target in targets]})
 
 
 def files(place: Path) -> list[Path]:

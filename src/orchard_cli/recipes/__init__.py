@@ -7,5 +7,5 @@ import os
 from pathlib import Path
 
 _here = Path(__file__).parent
-_yours = map(Path, filter(None, os.getenv("ORCHARD_RECIPES", "").split(os.pathsep)))
-__path__ = [str(p) for p in (*_yours, _here, _here.parents[2] / "recipes") if p.is_dir()]
+yours = [Path(p) for p in os.getenv("ORCHARD_RECIPES", "").split(os.pathsep) if p]
+__path__ = [str(p) for p in (*yours, _here, _here.parents[2] / "recipes") if p.is_dir()]
