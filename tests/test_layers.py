@@ -17,7 +17,19 @@ LAYERS = [
     {"harness", "domain", "rollout", "reward"},
     {"credit", "data", "train", "sample", "eval"},
     {"stages"},
-    {"launch", "runs", "compose", "config_errors", "limits", "console", "cli", "commands", "domains", "recipes", "__main__"},
+    {
+        "launch",
+        "runs",
+        "compose",
+        "config_errors",
+        "limits",
+        "console",
+        "cli",
+        "commands",
+        "domains",
+        "recipes",
+        "__main__",
+    },
 ]
 STRANGERS = (1, 3)  # layers whose members do not import each other
 ALLOWED_SIBLINGS = {("train", "data")}

@@ -52,6 +52,9 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # every batch shape keeps a compiled kernel; the usual thousand of them are gigabytes
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")
+    # a sampler gives up the interpreter at every tensor operation; with many attempts beside it, the usual 5 ms to
+    # have it back were an eighth of rl
+    sys.setswitchinterval(0.0005)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without UTF-8 is no reason to fail
             stream.reconfigure(errors="backslashreplace")

@@ -91,7 +91,9 @@ def _yours() -> list[Path]:
     found = [Path(p).resolve() for p in os.getenv("ORCHARD_CONF", "").split(os.pathsep) if p]
     missing = [place for place in found if not place.is_dir()]
     if missing:
-        raise ConfigError(f"$ORCHARD_CONF names {missing[0]}, which is no folder", hint="it holds folders such as teacher/")
+        raise ConfigError(
+            f"$ORCHARD_CONF names {missing[0]}, which is no folder", hint="it holds folders such as teacher/"
+        )
     return found
 
 

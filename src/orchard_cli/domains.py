@@ -14,7 +14,9 @@ def find() -> dict[str, Path]:
     """Name → folder. A folder earlier on the path hides a later one of the same name."""
     missing = [place for place in recipes.yours if not place.is_dir()]
     if missing:
-        raise ConfigError(f"$ORCHARD_RECIPES names {missing[0]}, which is no folder", hint="it holds folders of domains")
+        raise ConfigError(
+            f"$ORCHARD_RECIPES names {missing[0]}, which is no folder", hint="it holds folders of domains"
+        )
     found: dict[str, Path] = {}
     for place in recipes.__path__:
         for file in sorted(Path(place).glob("*/domain.yaml")):
@@ -68,8 +70,10 @@ def _imported(domain: str, module: str) -> ModuleType:
     except (OrchardError, ModuleNotFoundError):  # a package that is not installed is named where commands end
         raise
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (where.filename, where.lineno)
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        file, line = last.filename, last.lineno
+        if isinstance(error, SyntaxError):
+            file, line = error.filename or file, error.lineno
         raise ConfigError(
             f"domain `{domain}` cannot be imported: {type(error).__name__}: {error}", hint=f"see {file}:{line}"
         ) from error
