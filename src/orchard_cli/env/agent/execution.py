@@ -45,6 +45,7 @@ class Execution:
         self._mark, self.feed = self._launch.mark, self._launch.feed
         names = ("out", "err")
         self._streams = [Stream(fd, order.cap, self._hearer(name)) for name, fd in zip(names, self._launch.reads)]
+        self._said: tuple[bytes, ...] = ()  # what was kept of each stream, once it is done
         if self._launch.failure is not None:
             self._failed(self._launch.failure)
         else:
@@ -85,7 +86,7 @@ class Execution:
 
     def _hush(self) -> None:
         """Start waiting for the next word anew, where there is a limit to silence."""
-        if self.order.silence and not self._over and not self._killed_for:
+        if not self._over and not self._killed_for and self.order.silence:
             self._silence.cancel()
             self._silence = self._loop.after(self.order.silence, lambda: self.stop("no_output_timeout"))
 
@@ -107,7 +108,7 @@ class Execution:
             self._loop.after(0.001, lambda: self._watch(stream))
 
     def resize(self, rows: object, cols: object) -> None:
-        if self._launch.master < 0 or self._over:
+        if self._over or self._launch.master < 0:
             raise Problem(409, "client.no_terminal", "this command has no terminal")
         resize(self._launch.master, rows, cols)
 
@@ -193,11 +194,18 @@ class Execution:
         self._close(bool(left))
         self.record, self.state = self._describe(left), "done"
         self.ring.add("exit", self.record)
+        self._lighten()
         self._house.finished(self)
         calls, self.waiters = self.waiters, []
         self._tell()
         for call in calls:
             call()
+
+    def _lighten(self) -> None:
+        """Hundreds that are done are kept: with their result, without what they were started from."""
+        self._said = tuple(stream.keep.value() for stream in self._streams)
+        self._streams, self._usage = [], None
+        del self.order, self._launch
 
     def _left(self) -> tuple[int, ...]:
         if self._killed_for or self._launch.pid < 0 or self._ground.nobody_left(self._house.children.known):
@@ -227,14 +235,13 @@ class Execution:
 
     def result(self) -> tuple[Json, bytes]:
         """The record, and the output that was kept: one stream after the other."""
-        parts = [stream.keep.value() for stream in self._streams] if self.state == "done" else []
         told = {"id": self.id, "state": self.state, "last": self.ring.next - 1, **self.record}
-        return {**told, "kept": [len(part) for part in parts]}, b"".join(parts)
+        return {**told, "kept": [len(part) for part in self._said]}, b"".join(self._said)
 
     @property
     def kept(self) -> int:
         """Bytes of output that it holds."""
-        return sum(stream.keep.size for stream in self._streams)
+        return sum(map(len, self._said))
 
     def forget(self) -> None:
         for fd in self.spools:
