@@ -12,6 +12,7 @@ from .connection import Connection
 from .execution import Execution
 from .follow import Follower
 from .ground import Ground
+from .keys import Keys
 from .login import Login
 from .loop import Loop
 from .order import Order
@@ -28,7 +29,6 @@ except ImportError:  # a Python built in another way
 WATCH_S = 0.1
 MAX_RUNNING = 512
 KEEP_DONE, KEEP_BYTES = 256, 32 << 20  # finished executions that can be asked for again, and bytes of their output
-KEEP_KEYS = 1 << 15  # keys of forgotten ones, which never run again
 
 
 class Commands:
@@ -41,7 +41,8 @@ class Commands:
         self._base, self._login = base, Login(self, base)
         self._executions: OrderedDict[str, Execution] = OrderedDict()
         self._by_key: dict[bytes, Execution] = {}
-        self._forgotten: OrderedDict[bytes, None] = OrderedDict()
+        self._keys: dict[str, str] = {}  # as they were given, by execution
+        self._forgotten = Keys()  # which never run again
         self._done: OrderedDict[str, Execution] = OrderedDict()
         self._bytes = 0  # of output that is kept for those that are done
         self._watching = False
@@ -80,6 +81,7 @@ class Commands:
             return
         execution = Execution(self, order, self._login.env if order.login else self._base, key=name, digest=digest)
         self._executions[execution.id] = self._by_key[name] = execution
+        self._keys[execution.id] = key
         if execution.state == "running":
             self.running.add(execution)
             self._watch()
@@ -116,7 +118,7 @@ class Commands:
         return self._executions[name]
 
     def _all(self) -> list[Json]:
-        return [execution.result()[0] for execution in self._executions.values()]
+        return [{**each.result()[0], "key": self._keys[name]} for name, each in self._executions.items()]
 
     def _get_one(self, connection: Connection, request: Request, execution: Execution) -> None:
         self._answer(connection, request, execution)
@@ -198,10 +200,9 @@ class Commands:
         self._bytes -= execution.kept
         self._done.pop(execution.id, None)
         self._executions.pop(execution.id, None)
+        self._keys.pop(execution.id, None)
         self._by_key.pop(execution.key, None)
-        self._forgotten[execution.key] = None
-        while len(self._forgotten) > KEEP_KEYS:
-            self._forgotten.popitem(last=False)
+        self._forgotten.add(execution.key)
 
     def _watch(self) -> None:
         if not self._watching:

@@ -6,9 +6,8 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...agent.launch import memory
 from ...agent.loop import Loop
@@ -30,8 +29,7 @@ PROC_READ_ONLY = ("/proc/sys",)
 PROC_HIDDEN = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats")
 
 
-@dataclass(frozen=True)
-class Making:
+class Making(NamedTuple):
     """What one sandbox is made from, resolved: descriptors and numbers. All directories are lower ones."""
 
     workdir: str

@@ -2,8 +2,8 @@
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 CONTROLLERS = ("memory", "pids", "cpu")
 MIB = 1 << 20
@@ -16,8 +16,7 @@ NAMES = {  # what we read: (version 1, version 2, key of the line, version 2 key
 }
 
 
-@dataclass(frozen=True)
-class Hierarchy:
+class Hierarchy(NamedTuple):
     """A folder of ours in one cgroup tree, and the controllers that work in it."""
 
     version: int
@@ -26,15 +25,15 @@ class Hierarchy:
     home: Path = Path("/")  # where this process lives
 
 
-@dataclass
 class Group:
     """The cgroup of one sandbox: one folder in each hierarchy."""
 
-    folders: list[tuple[Hierarchy, Path]] = field(default_factory=list)
-    entries: list[int] = field(default_factory=list)  # open files, written by whoever joins
-    _open: dict[str, tuple[int, str]] = field(default_factory=dict)  # our name of a counter -> file, key of the line
-    _homes: list[int] = field(default_factory=list)  # of whoever joins for a moment only
-    _freezers: list[int] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.folders: list[tuple[Hierarchy, Path]] = []
+        self.entries: list[int] = []  # open files, written by whoever joins
+        self._open: dict[str, tuple[int, str]] = {}  # our name of a counter -> file, key of the line
+        self._homes: list[int] = []  # of whoever joins for a moment only
+        self._freezers: list[int] = []
 
     def counts(self, controller: str) -> bool:
         return any(controller in hierarchy.controllers for hierarchy, _ in self.folders)

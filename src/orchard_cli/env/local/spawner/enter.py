@@ -10,14 +10,12 @@ import os
 import resource
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from . import kernel
 
 
-@dataclass(frozen=True)
-class Door:
+class Door(NamedTuple):
     """How to get into one sandbox."""
 
     init: int = -1  # pidfd of its first process; -1: no namespaces
@@ -25,8 +23,7 @@ class Door:
     detour: bool = False  # the child itself must fork into the pid namespace
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """What the child is to do."""
 
     call: Callable[[], None]

@@ -11,8 +11,7 @@ import select
 import signal
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...agent.ground import Ground
 from ...agent.members import Members, by_namespace, opened
@@ -24,8 +23,7 @@ STRIKES, STRIKE_S = 40, 0.1
 OOM_SCORE = b"300"  # when the whole machine runs out of memory, a command goes before the driver does
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(NamedTuple):
     memory: int  # bytes, 0: none
     pids: int  # 0: none
 
@@ -149,8 +147,7 @@ class Inside(Fenced):
         return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=self._way.changes)
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """Into one sandbox: a pidfd of its first process, its /proc and its changes as descriptors."""
 
     init: int
