@@ -90,8 +90,8 @@ class Env:
     """Address of the server (remote)."""
     api_key_env: str = setting("ORCHARD_ENV_API_KEY", "remote")
     """Name of the environment variable that holds the server's key (remote)."""
-    isolation: str = setting("auto", of=("auto", "bwrap", "process"))
-    """auto or bwrap: namespaces, proven at start; process: none at all, only when asked for by name."""
+    isolation: str = setting("auto", of=("auto", "bwrap", "gvisor", "container", "process"))
+    """auto or bwrap: namespaces; gvisor: a kernel of its own; container: an engine's; process: none, by name only."""
     network: str = setting("none", of=("none", "allowlist", "open", "host"))
     """none; allowlist: what env.allow names; open: any public address; host: this machine's own network, unbounded."""
     allow: list[str] = setting(list, "local")
@@ -282,6 +282,8 @@ class Rl:
     """Rate of AdamW; 0: `model.rl_lr`."""
     muon_lr: float = setting(1e-3, above=0)
     """Rate of Muon."""
+    min_lr: float = setting(0.1, least=0, most=1)
+    """Rates of the last update as a share of those of the first; they fall in a straight line."""
     grad_clip: float = setting(1.0, above=0)
     """Largest gradient norm."""
     first_turns: int = setting(0, least=0)

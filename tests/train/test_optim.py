@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from orchard_cli.errors import ConfigError
-from orchard_cli.train.optim import build, rate
+from orchard_cli.train.optim import build, falling, rate
 
 from .made import model
 
@@ -39,6 +39,11 @@ def test_the_rate_rises_and_then_falls_to_its_floor():
     assert rates[0] == 0.1 and rates[9] == 1.0 and max(rates) == 1.0
     assert rates[-1] == pytest.approx(0.2) and rates[10:] == sorted(rates[10:], reverse=True)
     assert rate(0, 1, warmup=0.04, floor=0.1) == 1.0
+
+
+def test_rates_of_rl_fall_in_a_straight_line_to_their_floor():
+    assert [falling(i, 5, 0.2) for i in range(5)] == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2])
+    assert falling(0, 1, 0.1) == 1.0
 
 
 def test_an_unknown_optimizer_is_named():

@@ -50,6 +50,8 @@ def launch(domain: str, stage: str, words: Sequence[str], *, json: bool = False,
     with run.lock():
         for name in STAGES[stage]:
             summaries[name] = _run_stage(name, context, run, console, fresh=fresh)
+            if name != STAGES[stage][-1]:  # the last one's summary follows whole
+                console.note(f"{name}: {summaries[name]['line']}")
     if json:
         console.data({"run": str(run.root), "stages": summaries})
     else:
@@ -77,7 +79,7 @@ def make_context(composed: Composed, run: RunDir, console: Console, *, blobs: Pa
 def _run_stage(name: str, context: Context, run: RunDir, console: Console, *, fresh: bool) -> dict[str, Any]:
     if not run.begin(name, context.config, fresh=fresh):
         summary = dict(run.done(name)["summary"])
-        console.note(f"{name}: unchanged, not run again · {summary.get('line', '')}")
+        console.note(f"{name}: unchanged, not run again")
         return summary
     notes.save_config(context.config, run.root)
     started = time.monotonic()
@@ -92,7 +94,7 @@ def _run_stage(name: str, context: Context, run: RunDir, console: Console, *, fr
     _give_back_memory()
     summary["wall_s"] = round(time.monotonic() - started, 1)
     run.finish(name, context.config, summary)
-    console.note(f"{name}: {summary['line']} · {summary['wall_s']:.0f} s → {run.root / name}")
+    console.note(f"{name}: done in {summary['wall_s']:.0f} s → {run.root / name}")
     return summary
 
 

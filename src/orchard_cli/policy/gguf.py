@@ -33,9 +33,9 @@ def _check(file: Path) -> None:
         with file.open("rb") as opened:
             magic = opened.read(4)
     except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror}") from error
+        raise DataError(f"cannot read {file}: {error.strerror}", hint="name a GGUF file") from error
     if magic != b"GGUF":
-        raise DataError(f"{file} is not a GGUF file: it starts with {magic!r}")
+        raise DataError(f"{file} is not a GGUF file: it starts with {magic!r}", hint="transformers folders need no import")
 
 
 def _read(file: Path, dtype: str) -> tuple[Any, Any]:

@@ -40,7 +40,7 @@ def run(context: Context) -> Summary:
     from ..policy.sight import Sight
     from ..policy.weights import load, save
     from ..train import state
-    from ..train.optim import build
+    from ..train.optim import build, falling
     from ..train.rl import update_rl
 
     config, folder = context.config, context.folder("rl")
@@ -88,6 +88,7 @@ def run(context: Context) -> Summary:
                         groups,
                         config.rl,
                         seed=config.seed + step,
+                        share=falling(step, config.rl.steps, config.rl.min_lr),
                         constant=config.harness.max_context,
                         sight=sight,
                     )

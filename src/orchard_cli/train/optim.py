@@ -71,6 +71,11 @@ def rate(step: int, total: int, *, warmup: float, floor: float) -> float:
     return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
+def falling(step: int, total: int, floor: float) -> float:
+    """Share of the peak rate at step 0 … total − 1: from 1 in a straight line down to `floor`."""
+    return 1 - (1 - floor) * step / max(1, total - 1)
+
+
 def _hidden(model: nn.Module) -> set[int]:
     """Ids of 2-D weights that are neither embeddings nor the head (tied or not)."""
     outer = {id(p) for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}

@@ -60,6 +60,7 @@ def update_rl(
     cfg: schema.Rl,
     *,
     seed: int,
+    share: float = 1.0,
     constant: int = 0,
     engine_cap: float = 2.0,
     precision: str = "bfloat16",
@@ -71,7 +72,7 @@ def update_rl(
     Examples of one trajectory (the ledgers of an attempt from which older pictures left) share its advantage, go into
     one minibatch, and count as one sequence to `normalizer`. sight: for a model that sees.
     constant: the length of `normalizer=constant`. engine_cap: cap of the truncated importance weight π_old / μ,
-    used where every example has engine log-probabilities; 0 switches it off. Rates are constant.
+    used where every example has engine log-probabilities; 0 switches it off. share: of the peak rates.
     Raises `DataError` without examples, `RunError` if a gradient is not finite.
     """
     examples = [e for group in groups for e in group]
@@ -86,7 +87,7 @@ def update_rl(
         numbers = [i for attempt in chosen for i in attempts[attempt]]
         losses.append(_minibatch(compute, examples, numbers, old, cfg, constant, micro_tokens, sums))
         norms.append(clip(model, cfg.grad_clip))
-        optim.step()
+        optim.step(share)
         compute.refresh()
     return _report(examples, old, sums, losses, norms, time.monotonic() - began)
 
