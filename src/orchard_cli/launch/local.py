@@ -5,7 +5,7 @@ import gc
 import importlib
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -47,7 +47,7 @@ def launch(domain: str, stage: str, words: Sequence[str], *, json: bool = False,
     if stage == "run" and composed.config.credit.kind == "branch":  # before a teacher is paid for attempts
         refuse_unforkable([(d, t) for d in context.by_harness().values() for t in context.tasks("train")[:1]])
     summaries: dict[str, Any] = {}
-    with run.lock():
+    with closing(context), run.lock():
         for name in STAGES[stage]:
             summaries[name] = _run_stage(name, context, run, console, fresh=fresh)
             if name != STAGES[stage][-1]:  # the last one's summary follows whole
@@ -120,7 +120,8 @@ def look(domain: str, verb: str, words: Sequence[str], *, json: bool = False) ->
         composed.config.harness.max_steps = max(composed.config.harness.max_steps, ORACLE_STEPS)
     with TemporaryDirectory(prefix="orchard-") as place:
         context = make_context(composed, RunDir.of(domain, composed.config), console, blobs=Path(place))
-        found = (own or importlib.import_module(f"orchard_cli.stages.{verb}")).run(context)
+        with closing(context):
+            found = (own or importlib.import_module(f"orchard_cli.stages.{verb}")).run(context)
     if json:
         console.data(found)
     else:

@@ -72,6 +72,11 @@ class Context:
         """Name of the harness → the domain with it; one entry, without a name, where the run has one harness."""
         return dict(self.others) or {"": self.domain}
 
+    def close(self) -> None:
+        """Close the domains that hold something beyond their sandboxes (a browser, a judge): those with a `close`."""
+        for domain in self.by_harness().values():
+            getattr(domain, "close", lambda: None)()
+
     def turn(self, number: int) -> Domain:
         """The domain whose harness has its turn: attempts and groups are dealt to the harnesses in order."""
         built = list(self.by_harness().values())
