@@ -14,6 +14,7 @@ from ..outcome import Outcome
 
 if TYPE_CHECKING:
     from ..trajectory import Trajectory
+    from ..trajectory.stats import TrajStats
 
 app = typer.Typer(help="Look into trajectories.", no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -183,12 +184,18 @@ def _counts(counts: Counter[str]) -> str:
     return ", ".join(f"{n:,} {name}" for name, n in counts.most_common())
 
 
-def _tokens(s: Any) -> list[tuple[str, str]]:
-    if not s.tokens.total:
-        return [("tokens", "none: these policies give no tokens")]
-    t = s.tokens
+def _tokens(s: "TrajStats") -> list[tuple[str, str]]:
+    u, t = s.usage, s.tokens
+    used = []
+    if u.calls:
+        cost = f", {u.cost_usd:,.4f} USD" if u.cost_usd else ""
+        read = f"{u.prompt_tokens:,} prompt + {u.completion_tokens:,} completion tokens"
+        used = [("usage", f"{u.calls:,} calls, {read}{cost}")]
+    if not t.total:
+        return [*used, ("tokens", "no ids: these policies say what they used, not which tokens")]
     identity = f"{t.sampled:,} sampled = {t.trainable:,} trainable + {t.masked.total():,} masked"
-    return [("tokens", identity + ("" if t.balanced else "  NOT BALANCED")), ("context tokens", _counts(t.context))]
+    balanced = "" if t.balanced else "  NOT BALANCED"
+    return [*used, ("tokens", identity + balanced), ("context tokens", _counts(t.context))]
 
 
 def _plain(s: Any) -> dict[str, Any]:

@@ -35,7 +35,9 @@ def _check(file: Path) -> None:
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}", hint="name a GGUF file") from error
     if magic != b"GGUF":
-        raise DataError(f"{file} is not a GGUF file: it starts with {magic!r}", hint="transformers folders need no import")
+        raise DataError(
+            f"{file} is not a GGUF file: it starts with {magic!r}", hint="a folder of transformers needs no import"
+        )
 
 
 def _read(file: Path, dtype: str) -> tuple[Any, Any]:
