@@ -190,19 +190,34 @@ def gc(url: Url = HERE, key_env: KeyEnv = KEY, json: Json = False) -> None:
 @app.command("bench")
 def bench(
     sandboxes: Annotated[int, typer.Option(help="Also so many at once: create, 4 commands each, delete.")] = 0,
-    repeat: Annotated[int, typer.Option(help="Times of each measurement.")] = 200,
+    repeat: Annotated[int, typer.Option(help="Times of each measurement; 0: only what is named below.")] = 200,
+    peers: Annotated[Path | None, typer.Option(help="Folder for SWE-ReX and mini-swe-agent, beside us.")] = None,
+    agents: Annotated[bool, typer.Option("--agents", help="An agent's memory and its way to ready.")] = False,
+    fork: Annotated[int, typer.Option(metavar="MIB", help="Fork a workspace of this size.")] = 0,
+    transfer: Annotated[int, typer.Option(metavar="MIB", help="Send so much in and out.")] = 0,
+    calls: Annotated[int, typer.Option(help="So many over connections that break: does one run twice?")] = 0,
+    faults: Annotated[int, typer.Option(help="Cause about so many: whom do the records blame?")] = 0,
+    cycles: Annotated[int, typer.Option(help="Create and delete so often: does anything grow?")] = 0,
+    soak: Annotated[float, typer.Option(metavar="MINUTES", help="The same for so long.")] = 0.0,
     json: Json = False,
 ) -> None:
-    """Measure this machine: embedded and over REST, beside raw subprocess and bare bwrap in the same run."""
+    """Measure this machine: embedded and over REST, beside raw subprocess and bare bwrap in the same run.
+
+    Exit 1 if a call ran twice or was lost, a fault was blamed on somebody else, or anything grew.
+    """
+    from ..env.bench.more import More, held, tables
     from ..env.service.bench import measure, rows
 
     console = Console(json_only=json)
-    result = measure(repeat=repeat, sandboxes=sandboxes, note=console.note)
+    more = More(agents, fork, transfer, calls, faults, cycles, soak)
+    result = measure(repeat=repeat, sandboxes=sandboxes, note=console.note, peers_in=peers)
+    result |= more.measure(max(1, repeat), console.note)
     if json:
         console.data(result)
-        return
-    for title, columns, lines in rows(result):
+    for title, columns, lines in () if json else [*rows(result), *tables(result)]:
         console.table(title, columns, lines)
+    if not held(result):
+        raise typer.Exit(1)
 
 
 @app.command("doctor")

@@ -113,6 +113,8 @@ class Execution:
         resize(self._launch.master, rows, cols)
 
     def _leader_ended(self, status: int, usage: Any) -> None:
+        if status == signal.SIGKILL and not self._killed_for and self._ground.gone():
+            return  # it fell with its sandbox: whoever waits learns that from our own end, which comes now
         self._status, self._usage = status, usage
         if self._over or self._killed_for:
             return
@@ -203,8 +205,7 @@ class Execution:
 
     def _lighten(self) -> None:
         """Hundreds that are done are kept: with their result, without what they were started from."""
-        self._said = tuple(stream.keep.value() for stream in self._streams)
-        self._streams, self._usage = [], None
+        self._said, self._streams = tuple(stream.keep.value() for stream in self._streams), []
         del self.order, self._launch
 
     def _left(self) -> tuple[int, ...]:

@@ -47,6 +47,10 @@ class Ground:
                     return int(line.split()[1])
         return 0
 
+    def gone(self) -> bool:
+        """The place itself is ending, and with it all that runs there."""
+        return False
+
     def full(self) -> bool:
         """No room is left for files."""
         return False

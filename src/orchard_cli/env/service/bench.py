@@ -6,19 +6,20 @@ cores; the server is a process of its own, as it is in use.
 
 import math
 import os
-import platform
 import secrets
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...errors import OrchardError, RunError
+from ...errors import RunError
+from ..bench.peers import peers
+from ..bench.times import MS, Figures, Note, Table, figures, machine, once, row, timed
 from ..local.local import LocalEnv
 from ..remote.env import RemoteEnv
 from ..sandbox import Env, Sandbox, Spec
@@ -30,16 +31,20 @@ BWRAP = (
     *("--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"),
     *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "bash", "-c", ECHO),
 )
-Figures = dict[str, float]
-Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
 
 
-def measure(*, repeat: int, sandboxes: int, note: Callable[[str], None]) -> dict[str, Any]:
+def measure(*, repeat: int, sandboxes: int, note: Note, peers_in: Path | None = None) -> dict[str, Any]:
     """Milliseconds by what was done; with `sandboxes`, also so many alive at once, over REST."""
     result: dict[str, Any] = {"machine": machine(), "ms": {}, "per_s": {}}
+    if not repeat:
+        return result
     ms = result["ms"]
     ms["subprocess: exec"] = timed(lambda: _run(("bash", "-c", ECHO)), repeat)
     ms["bare bwrap: exec"] = timed(lambda: _run(BWRAP), repeat)
+    if peers_in:
+        ms.update(peers(peers_in, repeat, note))
+    else:
+        note("without SWE-ReX and mini-swe-agent: --peers FOLDER measures them, too")
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder, "tree")
         tree.mkdir()
@@ -57,20 +62,16 @@ def measure(*, repeat: int, sandboxes: int, note: Callable[[str], None]) -> dict
     return result
 
 
-def machine() -> dict[str, object]:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": round(memory, 1),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "load_1min": round(os.getloadavg()[0], 1),
-    }
-
-
 @contextmanager
 def served(folder: Path) -> Iterator[RemoteEnv]:
     """A client of a server that runs as `orchard env serve` does."""
+    with served_by(folder) as (url, key), RemoteEnv(url, key) as env:
+        yield env
+
+
+@contextmanager
+def served_by(folder: Path) -> Iterator[tuple[str, str]]:
+    """Address and key of such a server, which is a child of this process."""
     key = secrets.token_hex(16)
     argv = [sys.executable, "-m", "orchard_cli", "env", "serve", "--port", "0", "--state", str(folder / "state")]
     environment = {**os.environ, "ORCHARD_ENV_API_KEY": key}
@@ -79,32 +80,10 @@ def served(folder: Path) -> Iterator[RemoteEnv]:
             url = server.stdout.readline().strip() if server.stdout else ""
             if not url.startswith("http"):
                 raise RunError(f"the server did not start: {server.stderr.read().strip() if server.stderr else ''}")
-            with RemoteEnv(url, key) as env:
-                yield env
+            yield url, key
         finally:
             server.terminate()
             server.wait(60)
-
-
-def timed(call: Callable[[], object], repeat: int) -> Figures:
-    """Wall-clock milliseconds of at least one call; another one before them warms up and is not counted."""
-    _once(call)
-    return figures([_once(call) for _ in range(max(1, repeat))])
-
-
-def _once(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    try:
-        call()
-    except (OrchardError, OSError, subprocess.SubprocessError):
-        return math.inf
-    return (time.perf_counter() - began) * 1e3
-
-
-def figures(times: list[float]) -> Figures:
-    times = sorted(times)
-    at = {f"p{share}": times[min(len(times) - 1, int(len(times) * share / 100))] for share in (50, 95, 99)}
-    return {"min": times[0], **at, "max": times[-1], "n": len(times), "failed": times.count(math.inf)}
 
 
 def _run(argv: tuple[str, ...]) -> None:
@@ -137,7 +116,7 @@ def crowd(boxes: list[Sandbox], count: int) -> tuple[float, Figures]:
     with ThreadPoolExecutor(len(boxes)) as pool:
         list(pool.map(_right, boxes))
         began = time.perf_counter()
-        times = list(pool.map(lambda number: _once(lambda: _right(boxes[number % len(boxes)])), range(count)))
+        times = list(pool.map(lambda number: once(lambda: _right(boxes[number % len(boxes)])), range(count)))
         seconds = time.perf_counter() - began
     good = sum(value < math.inf for value in times)
     return good / seconds, figures(times)
@@ -149,17 +128,17 @@ def many(env: RemoteEnv, spec: Spec, count: int, threads: int = 32) -> dict[str,
     opened: list[Sandbox] = []
 
     def create(_: int) -> float:
-        return _once(lambda: opened.append(env.open(spec)))
+        return once(lambda: opened.append(env.open(spec)))
 
     def work(box: Sandbox) -> list[float]:
-        return [_once(lambda: _right(box)) for _ in range(4)]
+        return [once(lambda: _right(box)) for _ in range(4)]
 
     with ThreadPoolExecutor(threads) as pool:
         creates = list(pool.map(create, range(count)))
         created = time.perf_counter()
         execs = [value for values in pool.map(work, opened) for value in values]
         executed = time.perf_counter()
-        deletes = list(pool.map(lambda box: _once(box.close), opened))
+        deletes = list(pool.map(lambda box: once(box.close), opened))
     ended = time.perf_counter()
     missing = [math.inf] * (4 * (count - len(opened)))
     success = 1 - sum(value == math.inf for value in creates + execs + missing + deletes) / (6 * count)
@@ -182,19 +161,13 @@ def _left(env: RemoteEnv) -> list[Any]:
 
 def rows(result: dict[str, Any]) -> list[Table]:
     """The result as tables for people."""
-    columns = ("ms", "min", "p50", "p95", "p99", "max", "failed", "n")
     about = "  ".join(f"{key}={value}" for key, value in result["machine"].items())
-    tables: list[Table] = [(about, columns, [_row(name, found) for name, found in result["ms"].items()])]
+    tables: list[Table] = [(about, MS, [row(name, found) for name, found in result["ms"].items()])]
     rates: list[tuple[str, ...]] = [(name, f"{value:.0f}") for name, value in result["per_s"].items()]
-    tables.append(("throughput", ("", "commands/s"), rates))
+    tables += [("throughput", ("", "commands/s"), rates)] if rates else []
     if crowd := result.get("many"):
         title = f"{crowd['sandboxes']} sandboxes: {crowd['success']:.2%} success, {crowd['total_s']:.1f} s in all"
         seconds = " ".join(f"{what} {value:.1f} s" for what, value in crowd["seconds"].items())
         title += f" ({seconds}), {crowd['left']} left over"
-        tables.append((title, columns, [_row(name, found) for name, found in crowd["ms"].items()]))
+        tables.append((title, MS, [row(name, found) for name, found in crowd["ms"].items()]))
     return tables
-
-
-def _row(name: str, found: Figures) -> tuple[str, ...]:
-    times = [f"{found[key]:.2f}" for key in ("min", "p50", "p95", "p99", "max")]
-    return (name, *times, str(int(found["failed"])), str(int(found["n"])))

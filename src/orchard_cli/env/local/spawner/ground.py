@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ...agent.ground import Ground
-from ...agent.members import Members, by_namespace, opened
+from ...agent.members import Members, by_namespace, opened, text
 from . import kernel
 from .cgroups import Group
 
@@ -120,6 +120,13 @@ class Inside(Fenced):
         """While a new process has not become its program we stand still; the spawner sees if that lasts."""
         self._beats += 1
         self._way.pulse[:8] = self._beats.to_bytes(8, "little")
+
+    def gone(self) -> bool:
+        """Its first process has no memory any more: it is ending, and takes all others with it."""
+        try:
+            return text("1/statm", self._way.proc).startswith("0 ")
+        except OSError:
+            return True
 
     def full(self) -> bool:
         return bool(self._way.disk) and os.fstatvfs(self._way.changes).f_bavail == 0
