@@ -1,6 +1,5 @@
 """`orchard env serve|ps|exec|shell|cp|gc|bench|doctor`: the sandbox service and its client."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,10 +7,9 @@ import typer
 
 from ..console import Console
 from ..errors import ConfigError
+from .env_serve import KEY, PORT, serve
 
 app = typer.Typer(help="Sandboxes for agents, served.", no_args_is_help=True, pretty_exceptions_enable=False)
-PORT = 8700
-KEY = "ORCHARD_ENV_API_KEY"
 
 Url = Annotated[str, typer.Option(envvar="ORCHARD_ENV_URL", help="Address of the server.")]
 KeyEnv = Annotated[str, typer.Option(help="Name of the variable that holds the API key.")]
@@ -20,46 +18,7 @@ Box = Annotated[str, typer.Argument(metavar="SANDBOX", help="A sandbox's id, or 
 HERE = f"http://127.0.0.1:{PORT}"
 
 
-@app.command("serve")
-def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0: any free one.")] = PORT,
-    state: Annotated[Path | None, typer.Option(help="Folder of its store, audit log and uploaded trees.")] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="No keys; on a loopback address only.")] = False,
-    isolation: Annotated[str, typer.Option(help="As env.isolation.")] = "auto",
-    network: Annotated[str, typer.Option(help="As env.network.")] = "none",
-    image: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="A root that may be asked for.")] = None,
-    allow: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As env.allow; repeatable.")] = None,
-    model: Annotated[list[str] | None, typer.Option(metavar="URL[=VAR]", help="A model they may call.")] = None,
-    database: Annotated[str, typer.Option(help="postgresql://…, where several servers share one.")] = "",
-    lease_s: Annotated[float, typer.Option(help="Seconds that an unused sandbox is kept by default.")] = 900.0,
-) -> None:
-    """Serve sandboxes of this machine over REST until stopped; then close them all."""
-    from ..env.local.local import LocalEnv
-    from ..env.service.live import Terms
-    from ..env.service.serve import Place, listen, running
-    from ..env.service.service import Settings
-    from .env_session import image_of, model_of, server_key, state_folder
-
-    console = Console()
-    settings = Settings(
-        state or state_folder(),
-        "" if no_auth else server_key(console, KEY),
-        auth=not no_auth,
-        database=database,
-        images={"host": "host"} | dict(map(image_of, image or ())),
-        models=dict(map(model_of, model or ())),
-        terms=Terms(lease_s=lease_s),
-    )
-    listener = listen(Place(host, port), settings.auth)
-    try:
-        with LocalEnv(isolation, network, allow=tuple(allow or ())) as env, running(env, settings, listener) as server:
-            console.note(f"isolation: {env.describe()['isolation']}, network: {network}, state: {settings.state}")
-            console.say(server.url)
-            sys.stdout.flush()
-            server.wait()
-    except KeyboardInterrupt:
-        console.note("stopped; every sandbox is closed")
+app.command("serve")(serve)
 
 
 @app.command("ps")

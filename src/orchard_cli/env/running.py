@@ -19,10 +19,10 @@ PATIENCE = 5  # lost connections in a row, without a new event, before the agent
 class Running:
     """Made by `start`."""
 
-    def __init__(self, channel: Channel, key: str, answer: Answer, timeout_s: float):
-        self._channel, self.key, self._timeout_s = channel, key, timeout_s
-        self.id: str = _record(answer)["id"]
-        self._path, self._taken = f"/v1/execs/{self.id}", 0
+    def __init__(self, channel: Channel, key: str, id: str, timeout_s: float, taken: int | None = 0):
+        self._channel, self.key, self.id, self._timeout_s = channel, key, id, timeout_s
+        # bytes of input that the agent has; None: it knows better than we do
+        self._path, self._taken = f"/v1/execs/{id}", taken
 
     def events(self, after: int = 0) -> Iterator[Event]:
         failures = 0
@@ -52,12 +52,12 @@ class Running:
         self._stdin(b"", close=1)
 
     def _stdin(self, data: bytes, **query: object) -> None:
-        offset = self._taken
+        known = {} if self._taken is None else {"offset": self._taken}
         answer = self._channel.ask(
             "POST",
             f"{self._path}/stdin",
             data,
-            query={"offset": offset, **query},
+            query={**known, **query},
             wait_s=self._timeout_s + SLACK_S,
             again=True,
         )
@@ -110,12 +110,19 @@ def start(
     tty = None if terminal is None else {"rows": terminal.rows, "cols": terminal.cols}
     body = order(command, stdin or b"", timeout_s=timeout_s, cwd=cwd, env=env, input=mode, tty=tty, **options)
     headers = {"Idempotency-Key": key}
-    return Running(channel, key, channel.ask("POST", "/v1/execs", body, headers=headers, again=True), timeout_s)
+    answer = channel.ask("POST", "/v1/execs", body, headers=headers, again=True)
+    return Running(channel, key, _record(answer)["id"], timeout_s)
 
 
-def run(channel: Channel, body: bytes, timeout_s: float) -> ExecResult:
+def known(channel: Channel) -> tuple[Running, ...]:
+    """All commands that the agent knows, the oldest first, by whomever they were started."""
+    told = channel.ask("GET", "/v1/execs", again=True).record()["execs"]
+    return tuple(Running(channel, each["key"], each["id"], 60.0, None) for each in told)
+
+
+def run(channel: Channel, body: bytes, timeout_s: float, key: str = "") -> ExecResult:
     """Start a command and wait for its end, in one request; nothing but its result is kept."""
-    headers, query = {"Idempotency-Key": os.urandom(12).hex()}, {"wait_s": f"{timeout_s + SLACK_S:.3f}"}
+    headers, query = {"Idempotency-Key": key or os.urandom(12).hex()}, {"wait_s": f"{timeout_s + SLACK_S:.3f}"}
     wait = timeout_s + 2 * SLACK_S
     return result(channel.ask("POST", "/v1/execs", body, query=query, headers=headers, wait_s=wait, again=True))
 

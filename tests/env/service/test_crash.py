@@ -14,9 +14,9 @@ from .conftest import ROOT, Rest
 
 
 @contextmanager
-def serve(state: Path) -> Iterator[tuple[Rest, "subprocess.Popen[str]"]]:
+def serve(state: Path, *more: str, port: str = "0") -> Iterator[tuple[Rest, "subprocess.Popen[str]"]]:
     """`orchard env serve`, killed without notice at the end if it still runs."""
-    argv = [sys.executable, "-m", "orchard_cli", "env", "serve", "--port", "0", "--state", str(state)]
+    argv = [sys.executable, "-m", "orchard_cli", "env", "serve", "--port", port, "--state", str(state), *more]
     with subprocess.Popen(
         argv,
         stdout=subprocess.PIPE,

@@ -10,9 +10,10 @@ from pathlib import Path
 NAME = re.compile(r"orchard-env-(\d+)-(\d+)-")
 
 
-def prefix() -> str:
-    """Of the folder of a new environment: names its owner, so that others can tell when it is dead."""
-    return f"orchard-env-{os.getpid()}-{_started(os.getpid())}-"
+def prefix(owner: int = 0) -> str:
+    """Of the folder of a new environment: names its owner (0: us), so that others can tell when it is dead."""
+    owner = owner or os.getpid()
+    return f"orchard-env-{owner}-{_started(owner)}-"
 
 
 def sweep() -> None:

@@ -10,9 +10,10 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from ...errors import Attributable, Effect, SandboxError
+from .elder import Process, hand_over
 from .spawner.wire import PIECE, Frames, pack
 
 Reply = tuple[dict[str, Any], bytes]
@@ -30,25 +31,21 @@ main()
 class Link:
     """Sends requests and hands each reply to whoever waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: Path | None = None) -> None:
+        """With `base`: to the spawner of that folder, whose driver died; see `elder.hand_over` for what is raised."""
         ours, theirs = socket.socketpair()
         self._passage, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        argv = [sys.executable, "-I", "-S", "-E", "-c", BOOT, str(theirs.fileno())]
-        argv += [str(far_end.fileno()), str(os.getpid())]
-        self.process = subprocess.Popen(
-            [*argv, str(Path(__file__).parents[1])],
-            pass_fds=[theirs.fileno(), far_end.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=self._complaints,
-            stderr=self._complaints,
-            start_new_session=True,  # Ctrl-C is for the driver, which then closes us in order
-            cwd="/",
-            # Bound at start, functions need not be looked up again in each forked child.
-            env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "LD_BIND_NOW": "1"},
-        )
-        theirs.close()
-        far_end.close()
+        ends = [theirs.fileno(), far_end.fileno()]
+        self.process: Process
+        try:
+            self.process, self._complaints = _begun(ends) if base is None else hand_over(base, ends)
+        except BaseException:
+            ours.close()
+            self._passage.close()
+            raise
+        finally:
+            theirs.close()
+            far_end.close()
         self._passed: dict[int, int] = {}  # number of a request -> descriptor that came for it
         self._socket = ours
         self._ids = itertools.count()
@@ -92,6 +89,10 @@ class Link:
                     raise self._lost_error("none")
                 self._passed[int.from_bytes(tag, "big")] = descriptors[0]
             return self._passed.pop(number)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     @property
     def lost(self) -> bool:
@@ -148,6 +149,24 @@ class Link:
         size = os.fstat(self._complaints.fileno()).st_size
         text = os.pread(self._complaints.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
         return text.strip().rpartition("\n")[2]
+
+
+def _begun(ends: list[int]) -> tuple[Process, IO[bytes]]:
+    """A new spawner, and what it writes before it may die."""
+    complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+    argv = [sys.executable, "-I", "-S", "-E", "-c", BOOT, *map(str, ends), str(os.getpid())]
+    process = subprocess.Popen(
+        [*argv, str(Path(__file__).parents[1])],
+        pass_fds=ends,
+        stdin=subprocess.DEVNULL,
+        stdout=complaints,
+        stderr=complaints,
+        start_new_session=True,  # Ctrl-C is for the driver, which then closes us in order
+        cwd="/",
+        # Bound at start, functions need not be looked up again in each forked child.
+        env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "LD_BIND_NOW": "1"},
+    )
+    return process, complaints
 
 
 def fault(record: dict[str, Any]) -> SandboxError:

@@ -4,15 +4,18 @@ import platform
 import posixpath
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from ... import schema
+from ... import __version__, schema
 from ...errors import ConfigError, SandboxError
 from ..network.exits import Exits
 from ..sandbox import Limits, Sandbox, Spec
 from . import leftovers, probe
 from .binds import completed, own_python
+from .lasting import Heir, Lasting, heirs
 from .link import Link
 from .sandbox import LocalSandbox
 
@@ -34,7 +37,7 @@ class LocalEnv:
     """See `Env`. Raises `ConfigError` when the isolation asked for cannot be proven here.
 
     `limits` hold for a spec that names none. `network` and `allow` hold for a spec that asks for nothing; one that
-    asks for more is refused.
+    asks for more is refused. With `lasting`, sandboxes outlive a crash of this process: see `left`.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class LocalEnv:
         *,
         allow: tuple[str, ...] = (),
         network_log: Path | None = None,
+        lasting: Lasting | None = None,
     ):
         if isolation not in ("auto", "bwrap", "process"):
             raise ConfigError(f"env.isolation={isolation} is not known", hint="auto, bwrap or process")
@@ -53,26 +57,49 @@ class LocalEnv:
         self._python = own_python() if self._isolated else ((), "")
         self._lock = threading.Lock()
         self._closed = False
+        self._lasting, self.left = lasting, tuple[Heir, ...]()
         self._exits = Exits(network, allow, isolated=self._isolated, log=network_log)
         leftovers.sweep()
-        self._start()
+        if not self._inherit():
+            self._start()
         try:
             self._proof = probe.prove(self, network, HINT, filtered=self._facts["seccomp"]) if self._isolated else {}
         except BaseException:
             self.close()
             raise
 
+    @property
+    def _hello(self) -> dict[str, Any]:
+        return {"bwrap": self._bwrap, "network": self._exits.level == "host", "version": __version__}
+
     def _start(self) -> None:
-        self.base = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
         self._link = Link()
+        keep_s = self._lasting.keep_s if self._lasting else 0.0
+        owner = self._link.process.pid if keep_s else 0  # whose death makes the folder a leftover
+        self.base = Path(tempfile.mkdtemp(prefix=leftovers.prefix(owner)))
         try:
-            network = self._exits.level == "host"
-            self._facts, _ = self._link.ask("hello", base=str(self.base), bwrap=self._bwrap, network=network, wait_s=60)
+            self._facts, _ = self._link.ask("hello", base=str(self.base), keep_s=keep_s, **self._hello, wait_s=60)
         except SandboxError as error:
             self._stop()
             raise ConfigError(f"no sandboxes on this machine: {error}", hint=HINT) from error
+        if keep_s and self._lasting:
+            self._lasting.remember(self.base)
+
+    def _inherit(self) -> bool:
+        """Take over what a driver before us left; False if there is nothing."""
+        found = self._lasting.find(self._hello) if self._lasting else None
+        if found is None:
+            return False
+        self._link, self.base, told = found
+        self._facts = told["facts"]
+        self.left = heirs(self._link, told["boxes"], self._reopen)
+        return True
 
     def _stop(self) -> None:
+        if self._lasting:
+            with suppress(SandboxError):
+                self._link.ask("bye", wait_s=60)
+            self._lasting.forget()
         self._link.close()
         leftovers.remove(self.base)
 
@@ -94,7 +121,7 @@ class LocalEnv:
             return self._link
 
     def _open(self, spec: Spec, link: Link, source: str) -> Sandbox:
-        extra, folder = self._python if spec.image == "host" else ((), "")
+        extra = self._python[0] if spec.image == "host" else ()
         reply, _ = link.ask(
             "create",
             tree=str(spec.tree.resolve()) if spec.tree else "",
@@ -109,6 +136,14 @@ class LocalEnv:
             source=source,
             wait_s=900,
         )
+        return self._made(spec, link, reply)
+
+    def _reopen(self, spec: Spec, told: dict[str, Any]) -> LocalSandbox:
+        return self._made(spec, self._link, told)
+
+    def _made(self, spec: Spec, link: Link, reply: dict[str, Any]) -> LocalSandbox:
+        """What the spawner holds, as a sandbox; closed again if it cannot have its network."""
+        folder = self._python[1] if spec.image == "host" else ""
         path = {"PATH": f"{folder}:{PATH}"} if folder else {}
         env = {**BASE_ENV, **path, **reply["env"], **spec.env}
         door = str(self.base / f"{reply['box']}.sock"), reply["token"]
@@ -138,6 +173,11 @@ class LocalEnv:
             "seccomp": "deny-list" if self._facts["seccomp"] else "none: not offered here" if isolated else "none",
             "kernel": platform.release(),
         }
+
+    @property
+    def outlives(self) -> bool:
+        """Whether sandboxes live on when this process is killed."""
+        return self._lasting is not None and self._lasting.keep_s > 0
 
     @property
     def spawner_pid(self) -> int:

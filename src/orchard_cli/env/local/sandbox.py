@@ -4,16 +4,17 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ...errors import Effect, SandboxError
 from ..channel import Channel
 from ..execution import ExecResult, Execution, Terminal
 from ..network.canary import Canary
 from ..network.ways import Ways
-from ..running import order, run, start
+from ..running import known, order, run, start
 from ..sandbox import Sandbox
-from .link import Link, Reply
+from ..wire import Dial
+from .link import Reply
 
 GIT_ENV = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
 APPLY = """
@@ -24,19 +25,30 @@ code=$?; rm -f "$diff"; exit $code
 """
 
 
+class Asked(Protocol):
+    """Whoever made the sandboxes, and is asked for what their agents cannot do."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def ask(self, op: str, body: bytes = b"", *, wait_s: float, box: str, **header: Any) -> Reply: ...
+
+    def passed(self, number: int) -> int: ...
+
+
 class LocalSandbox:
     """See `Sandbox`. Any thread may use it; commands may run at the same time."""
 
     def __init__(
         self,
-        link: Link,
+        link: Asked,
         box: str,
         workdir: str,
-        door: tuple[str, str],  # where its agent listens, and the token that it asks for
+        door: tuple[str | Dial, str],  # where its agent listens, and the token that it asks for
         env: Mapping[str, str],
         fork: Callable[[str], Sandbox],
     ):
-        self.id, self.workdir = f"{link.process.pid}-{box}", workdir
+        self.id, self.workdir = f"{link.pid}-{box}", workdir
         self._link, self._box, self._env, self._fork = link, box, dict(env), fork
         self._channel = Channel(door[0], box, door[1], self._lost)
         self.ways: Ways | None = None
@@ -53,6 +65,7 @@ class LocalSandbox:
         stdin: bytes = b"",
         max_bytes: int = 1_048_576,
         merge: bool = False,
+        key: str = "",  # as for `start`
     ) -> ExecResult:
         environment = {**self._env, **(env or {})}
         body = order(
@@ -65,7 +78,7 @@ class LocalSandbox:
             merge=merge,
             ring_bytes=0,
         )
-        return run(self._open(), body, timeout_s)
+        return run(self._open(), body, timeout_s, key)
 
     def start(
         self,
@@ -98,6 +111,14 @@ class LocalSandbox:
             kill_grace_s=kill_grace_s,
             spool_bytes=spool_bytes,
         )
+
+    def executions(self) -> tuple[Execution, ...]:
+        """All that its agent knows, the oldest first: also those that were started by a driver before us."""
+        return known(self._open())
+
+    def note(self, text: str) -> None:
+        """What a driver that comes after us is to know of it, if sandboxes outlive theirs; kept in memory alone."""
+        self._ask("note", note=text)
 
     def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes:
         _check_words(path)

@@ -14,7 +14,8 @@ from starlette.responses import Response
 
 from .bodies import Body, ExecBody, ExecView, Lifetime, LimitsBody, Output, SandboxBody, raw
 from .call import Call, Operation, json
-from .execs import Execution, new_id
+from .command import Execution
+from .execs import new_id
 from .fleet import new_id as new_sandbox_id
 from .live import Live
 from .problem import refused

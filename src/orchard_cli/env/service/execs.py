@@ -4,79 +4,32 @@ import asyncio
 import os
 import secrets
 import threading
-import time
 from base64 import b64decode
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ...errors import SandboxError
 from ..execution import Event, ExecResult, Terminal
 from ..execution import Execution as Running
 from ..sandbox import Sandbox
-from .bodies import ExecBody, ExecView, output, result_view
-from .journal import Journal
-from .problem import fault_view, refused
+from .bodies import ExecBody, ExecView
+from .command import Execution, plain
+from .problem import refused
 
 KEPT = 256  # ended commands whose results can be fetched again
 KEPT_BYTES = 16 << 20
 AHEAD = 32  # pieces that were heard and are not yet in the journal
-PIECE = 1 << 16
 
 
-class Execution:
-    """One command, running or ended."""
+@runtime_checkable
+class Lasting(Protocol):
+    """A sandbox whose commands can be found again by whoever comes after a server that died."""
 
-    def __init__(self, id: str, sandbox: str):
-        self.id, self.sandbox = id, sandbox
-        self.result: ExecResult | None = None
-        self.fault: SandboxError | None = None
-        self.journal = Journal()
-        self.handle: Running | None = None  # while it can be talked to
-        self.spool: Running | None = None  # it keeps all that it said
-        self.talks = False  # it has, or will have, a handle
-        self.heard = False  # its output is in the journal already
-        self.began = time.monotonic()
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def exec(self, command: str | Sequence[str], *, key: str = "", **options: Any) -> ExecResult: ...
 
-    @property
-    def size(self) -> int:
-        return len(self.result.stdout) + len(self.result.stderr) if self.result else 0
-
-    def view(self) -> ExecView:
-        if self.fault:
-            return ExecView(id=self.id, sandbox=self.sandbox, state="failed", fault=fault_view(self.fault))
-        if self.result:
-            return ExecView(id=self.id, sandbox=self.sandbox, state="done", result=result_view(self.result))
-        return ExecView(id=self.id, sandbox=self.sandbox, state="running")
-
-    async def wait(self, seconds: float) -> ExecView:
-        if not self.ended.done() and seconds > 0:
-            await asyncio.wait([self.ended], timeout=seconds)
-        return self.view()
-
-    async def begun(self) -> Running | None:
-        """Its handle, once a thread was free to start it; None for one that has ended or cannot be talked to."""
-        while self.talks and self.handle is None and not self.ended.done():
-            await asyncio.sleep(0.005)
-        return self.handle
-
-    def end(self, result: ExecResult | None, fault: SandboxError | None) -> None:
-        self.result, self.fault = result, fault
-        self.handle = None
-        if result and not self.heard:
-            for name, data in (("out", result.stdout), ("err", result.stderr)):
-                for start in range(0, len(data), PIECE):
-                    piece = data[start : start + PIECE]
-                    self.journal.add({"type": name, "offset": start, **_plain(piece)}, len(piece))
-        if result:
-            self.journal.add({"type": "exit", **exit_view(result)})
-        elif fault:
-            self.journal.add({"type": "fault", **fault_view(fault)})
-        self.journal.close()
-        if not self.ended.done():
-            self.ended.set_result(None)
+    def executions(self) -> tuple[Running, ...]: ...
 
 
 class Execs:
@@ -99,7 +52,6 @@ class Execs:
         more = _more(body)
         execution = Execution(id or new_id(), self._sandbox)
         self._known[execution.id] = execution
-        execution.journal.add({"type": "started"})
         self.running += 1
         if talks or live or more:
             options |= more
@@ -107,12 +59,32 @@ class Execs:
             options["stdin"] = None if body.open_stdin else options["stdin"]
             options["terminal"] = Terminal(body.rows, body.cols) if body.rows else None
             work = partial(hear, execution, self._backend, command, options, asyncio.get_running_loop())
+        elif isinstance(self._backend, Lasting):
+            work = partial(self._backend.exec, command, **options, key=execution.id)
         else:
             work = partial(self._backend.exec, command, **options)
+        self._go(execution, work)
+        return execution
+
+    async def inherit(self) -> list[Execution]:
+        """Take over what an earlier server of this sandbox began: what ran has gone on, what ended is told."""
+        if not isinstance(self._backend, Lasting):
+            return []
+        loop, found = asyncio.get_running_loop(), list[Execution]()
+        for handle in await loop.run_in_executor(self._pool, self._backend.executions):
+            if handle.key.startswith("ex-"):
+                execution = Execution(handle.key, self._sandbox)
+                self._known[execution.id] = execution
+                execution.talks, execution.handle, execution.spool = True, handle, handle
+                self.running += 1
+                self._go(execution, partial(follow, execution, handle, loop))
+                found.append(execution)
+        return found
+
+    def _go(self, execution: Execution, work: Callable[[], ExecResult]) -> None:
         task = asyncio.get_running_loop().create_task(self._run(execution, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return execution
 
     async def _run(self, execution: Execution, work: Callable[[], ExecResult]) -> None:
         loop = asyncio.get_running_loop()
@@ -171,22 +143,24 @@ def hear(
     handle = backend.start(command, key=execution.id, **options)
     execution.handle, execution.heard = handle, True
     execution.spool = handle if options.get("spool_bytes") else None
+    return follow(execution, handle, loop)
+
+
+def follow(execution: Execution, handle: Running, loop: asyncio.AbstractEventLoop) -> ExecResult:
+    """In a thread: its events into the journal under the numbers that they have, then how it ended."""
     room = threading.BoundedSemaphore(AHEAD)
 
     def take(event: Event) -> None:
-        execution.journal.add({"type": event.type, "offset": event.offset, **_plain(event.data)}, len(event.data) + 100)
+        frame = {"type": event.type, "offset": event.offset, **plain(event.data)}
+        execution.journal.add(frame, len(event.data) + 100, event.seq)
         room.release()
 
     for event in handle.events():
         if event.type in ("out", "err"):
+            execution.heard = True
             room.acquire()
             loop.call_soon_threadsafe(take, event)
     return handle.wait()
-
-
-def exit_view(result: ExecResult) -> dict[str, Any]:
-    names = ("exit_code", "reason", "signal", "wall_s", "stdout_bytes", "stderr_bytes", "left_running")
-    return {name: getattr(result, name) for name in names}
 
 
 def new_id() -> str:
@@ -232,8 +206,3 @@ def _bytes(name: str, text: str) -> bytes:
         return b64decode(text, validate=True)
     except ValueError:
         raise refused(f"`{name}` is not base64", "client.bad_request") from None
-
-
-def _plain(data: bytes) -> dict[str, str]:
-    part = output(data, len(data))
-    return {"text": part.text} if part.text is not None else {"b64": part.b64 or ""}

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ...errors import SandboxError
 from ..sandbox import Env, Sandbox, Spec
+from . import heritage
 from .bodies import Lifetime, SandboxBody, SandboxView
 from .bus import Bus
 from .keys import Principal
@@ -124,7 +125,7 @@ class Fleet:
     async def _open(self, live: Live, how: Callable[[], Sandbox]) -> None:
         with self.metrics.timed("create"):
             try:
-                box = await self.chore(how)
+                box = await self.chore(lambda: heritage.noted(self.env, live, how()))
             except SandboxError as error:
                 live.failed(error)
                 self.metrics.fault(error.fault)

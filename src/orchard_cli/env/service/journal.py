@@ -21,8 +21,9 @@ class Journal:
         self.closed = False
         self._more = asyncio.Event()
 
-    def add(self, frame: Frame, size: int = 100) -> None:
-        self.last += 1
+    def add(self, frame: Frame, size: int = 100, seq: int = 0) -> None:
+        """`seq` above the next number says that those between are not known here: readers are told of a gap."""
+        self.last = max(self.last + 1, seq)
         self._frames.append(({"seq": self.last, **frame}, size))
         self._bytes += size
         while len(self._frames) > 1 and (self._bytes > self._max_bytes or len(self._frames) > self._max_frames):
@@ -39,10 +40,13 @@ class Journal:
 
     def after(self, seq: int) -> list[Frame]:
         """What there is after `seq`; a `gap` first if some of it was dropped."""
-        first = self._frames[0][0]["seq"] if self._frames else self.last + 1
-        found = [frame for frame, _ in self._frames if frame["seq"] > seq]
-        if seq + 1 < first:
-            found.insert(0, {"seq": first - 1, "type": "gap", "missed": first - 1 - seq})
+        found: list[Frame] = []
+        for frame, _ in self._frames:
+            if frame["seq"] > seq:
+                if frame["seq"] > seq + 1:
+                    found.append({"seq": frame["seq"] - 1, "type": "gap", "missed": frame["seq"] - 1 - seq})
+                found.append(frame)
+                seq = frame["seq"]
         return found
 
     async def follow(self, after: int, ping_s: float = 5.0) -> AsyncIterator[Frame]:

@@ -46,6 +46,7 @@ class Live:
     box: Sandbox | None = None
     execs: Execs | None = None
     version: int = 0
+    adopted: bool = False  # made by a server that crashed
     created: float = field(default_factory=time.time)
     born: float = field(default_factory=time.monotonic)
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # no longer creating

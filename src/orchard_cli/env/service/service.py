@@ -5,6 +5,7 @@ import os
 import secrets
 import socket
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from filelock import FileLock, Timeout
 from ...errors import ConfigError
 from ..network.endpoint import ModelEndpoint
 from ..sandbox import Env
+from .adoption import take_over
 from .audit import Audit
 from .bus import Bus
 from .fleet import Fleet
 from .keys import Keys
-from .live import Terms
+from .live import Live, Terms
 from .metrics import Metrics
 from .once import Once
 from .specs import Images, SameHost, Specs
@@ -61,6 +63,7 @@ class Service:
         self.upkeep = Upkeep(self.fleet, settings.upkeep_s, alone=not settings.database)
         self.busy: Counter[str] = Counter()  # commands that run, by key
         self.streams = 0
+        self.adopted = 0  # sandboxes taken over from a server that crashed
 
     @classmethod
     async def open(cls, env: Env, settings: Settings) -> "Service":
@@ -76,11 +79,16 @@ class Service:
         try:
             store = await _open_store(settings)
             service = cls(env, settings, store, lock)
+            service.adopted = await take_over(service.fleet, service._again_busy)
             await service.upkeep.start()
         except BaseException:
             lock.release()
             raise
         return service
+
+    def _again_busy(self, live: Live) -> Callable[[object], None]:
+        self.busy[live.key] += 1
+        return lambda _: self.busy.subtract([live.key])
 
     async def close(self) -> None:
         """Ends every sandbox of this server."""

@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import ConfigError
@@ -26,14 +26,25 @@ class SameHost:
     """Whoever can read this file, which only our user may, is on this machine and may name its paths anyway."""
 
     folder: Path
-    token: str = field(default_factory=lambda: secrets.token_hex(32))
 
     def __post_init__(self) -> None:
+        """The same as before on this folder: clients of a server that crashed go on with the next one."""
         self.path = self.folder / "same-host"
-        self.path.unlink(missing_ok=True)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(self.token)
+        try:
+            self.token = self._kept()
+        except OSError:
+            self.path.unlink(missing_ok=True)
+            self.token = secrets.token_hex(32)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(self.token)
+
+    def _kept(self) -> str:
+        with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+            facts, token = os.fstat(file.fileno()), file.read()
+        if facts.st_uid != os.getuid() or facts.st_mode & 0o077 or len(token) != 64:
+            raise PermissionError("others can read it, or it is not whole")
+        return token
 
     def proven(self, shown: str) -> bool:
         return hmac.compare_digest(shown.encode(), self.token.encode())

@@ -1,4 +1,7 @@
-"""The spawner's event loop: requests in, replies out, and everything gone when the driver is gone."""
+"""The spawner's event loop: requests in, replies out, and everything gone when the driver is gone.
+
+Unless the driver asked for its sandboxes to outlive it: then another may come and take its place.
+"""
 
 import gc
 import os
@@ -13,6 +16,7 @@ from ...agent.loop import Loop
 from . import kernel
 from .faults import Header
 from .requests import Requests
+from .succession import Succession
 from .wire import PIECE, Frames, pack
 
 
@@ -21,13 +25,50 @@ class Server:
 
     def __init__(self, wire: socket.socket, passage: int, driver: int):
         self.loop = Loop()
-        self._requests = Requests(self.loop, passage)
+        self._requests = Requests(self.loop, passage, self._outlive, self._dismissed)
+        self._passage, self._succession = passage, None
+        self._driver = -1
+        self._listen(wire, driver)
+
+    _succession: "Succession | None"
+    _dismiss = False
+
+    def _listen(self, wire: socket.socket, driver: int) -> None:
         self._wire, self._frames, self._outbox = wire, Frames(), bytearray()
         wire.setblocking(False)
         self.loop.watch(wire.fileno(), self._traffic)
         # A forked child of the driver may keep the socket open after the driver's death: watch the driver too.
         self._driver = os.pidfd_open(driver)
-        self.loop.watch(self._driver, self.shut_down)
+        self.loop.watch(self._driver, self._lost)
+
+    def _outlive(self, folder: int, keep_s: float) -> None:
+        if self._succession is None:
+            self._succession = Succession(self.loop, folder, self._take, self.shut_down)
+        self._succession.keep_s = keep_s
+
+    def _dismissed(self) -> None:
+        """The driver goes for good: nobody is to take its place."""
+        self._dismiss = True
+
+    def _lost(self) -> None:
+        """The driver is gone. Its requests that are under way are done, and answered to nobody."""
+        if self._succession is None or self._dismiss:
+            self.shut_down()
+            return
+        self.loop.unwatch(self._wire.fileno())
+        self.loop.unwatch(self._driver)
+        os.close(self._driver)
+        self._wire.close()
+        self._driver = -1
+        self._succession.begin()
+
+    def _take(self, wire: int, passage: int, driver: int) -> bool:
+        if self._driver >= 0 or self._closing:
+            return False
+        os.dup2(passage, self._passage, inheritable=False)
+        os.close(passage)
+        self._listen(socket.socket(fileno=wire), driver)
+        return True
 
     def _traffic(self) -> None:
         self._flush()
@@ -38,12 +79,14 @@ class Server:
         except OSError:
             data = b""
         if not data:
-            self.shut_down()
+            self._lost()
             return
         for header, body in self._frames.feed(data):
-            self._requests.handle(header, body, partial(self._reply, header["id"]))
+            self._requests.handle(header, body, partial(self._reply, self._wire, header["id"]))
 
-    def _reply(self, number: int, header: Header, body: bytes) -> None:
+    def _reply(self, wire: socket.socket, number: int, header: Header, body: bytes) -> None:
+        if wire is not self._wire or self._driver < 0:
+            return  # whoever asked is gone
         self._outbox += pack({"id": number, **header}, body)
         self._flush()
 
@@ -64,8 +107,9 @@ class Server:
     def shut_down(self) -> None:
         """Close every sandbox, then stop."""
         self._closing = True
-        self.loop.unwatch(self._wire.fileno())
-        self.loop.unwatch(self._driver)
+        if self._driver >= 0:
+            self.loop.unwatch(self._wire.fileno())
+            self.loop.unwatch(self._driver)
         places = self._requests.places
         places.close_all(self.loop.stop) if places else self.loop.stop()
 

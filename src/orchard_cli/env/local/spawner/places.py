@@ -28,7 +28,7 @@ class Places:
         self._known: dict[str, Place] = {}
         self._beats: dict[str, bytes] = {}
         self._count = 0
-        self._host = _directory(self.base)  # as the driver sees it
+        self.host = _directory(self.base)  # as the driver sees it
         loop.after(STUCK_S, self._look)
         self.calls = seccomp.usable() if self.isolated else b""
         if self.isolated:
@@ -57,6 +57,9 @@ class Places:
                     place.kill_everyone()
                 self._beats[name] = beat
         self._loop.after(STUCK_S, self._look)
+
+    def items(self) -> list[tuple[str, Place]]:
+        return list(self._known.items())
 
     def number(self) -> int:
         self._count += 1
@@ -98,9 +101,9 @@ class Places:
         base = f"{self.base}/{name}"
         if not self.isolated:
             tree = _directory(header["tree"] or f"{self.base}/empty")
-            return Plain(self._loop, tree, base, int(name), group, bounds=bounds, host=self._host)
+            return Plain(self._loop, tree, base, int(name), group, bounds=bounds, host=self.host)
         making = self._making(header, disk, bounds)
-        return Box(self._loop, making, base, group, host=self._host, bwrap=self._bwrap, rootless=self._rootless)
+        return Box(self._loop, making, base, group, host=self.host, bwrap=self._bwrap, rootless=self._rootless)
 
     def _making(self, header: Header, disk: int, bounds: Bounds) -> Making:
         host = header["image"] == "host"

@@ -25,9 +25,17 @@ def _nothing() -> None:
 class Requests:
     """One method for each kind of request; each ends in one call of `reply(header, body)`."""
 
-    def __init__(self, loop: Loop, passage: int = -1):
-        self._loop, self._passage = loop, passage
+    def __init__(
+        self,
+        loop: Loop,
+        passage: int = -1,
+        outlive: Callable[[int, float], None] | None = None,
+        dismissed: Callable[[], None] = _nothing,
+    ):
+        self._loop, self._passage, self._outlive, self._dismissed = loop, passage, outlive, dismissed
         self.places: Places | None = None
+        self._hello: Header = {}
+        self._notes: dict[str, str] = {}  # what the driver wants its successor to know of each sandbox
 
     def handle(self, header: Header, body: bytes, reply: Reply) -> None:
         call = getattr(self, f"do_{header['op']}")
@@ -38,8 +46,33 @@ class Requests:
         return self.places
 
     def do_hello(self, header: Header, body: bytes, reply: Reply) -> None:
-        self.places = Places(self._loop, header)
-        reply({"cgroups": self.places.cgroups.versions(), "seccomp": bool(self.places.calls)}, b"")
+        self.places, self._hello = Places(self._loop, header), header
+        if header.get("keep_s") and self._outlive is not None:
+            self._outlive(self.places.host, header["keep_s"])
+        reply(self._facts(), b"")
+
+    def _facts(self) -> Header:
+        return {"cgroups": self._all().cgroups.versions(), "seccomp": bool(self._all().calls)}
+
+    def do_note(self, header: Header, body: bytes, reply: Reply) -> None:
+        self._all().find(header["box"])
+        self._notes[header["box"]] = header["note"]
+        reply({}, b"")
+
+    def do_inherit(self, header: Header, body: bytes, reply: Reply) -> None:
+        """To the next driver: what there is, and what its predecessor knew. Without a note, it was never finished."""
+        if self._outlive is not None:
+            self._outlive(self._all().host, header["keep_s"])
+        boxes = []
+        for name, place in self._all().items():
+            known = {"box": name, "workdir": place.workdir, "dead": place.dead, "note": self._notes.get(name, "")}
+            env, token = place.env() if isinstance(place, Plain) else {}, place.agent.token if place.agent else ""
+            boxes.append({**known, "env": env, "token": token})
+        reply({"hello": self._hello, "facts": self._facts(), "boxes": boxes}, b"")
+
+    def do_bye(self, header: Header, body: bytes, reply: Reply) -> None:
+        self._dismissed()
+        reply({}, b"")
 
     def do_create(self, header: Header, body: bytes, reply: Reply) -> None:
         def done(name: str, place: Place) -> None:
@@ -50,6 +83,7 @@ class Requests:
         self._all().create(header, done, lambda fault: reply({"fault": fault}, b""))
 
     def do_close(self, header: Header, body: bytes, reply: Reply) -> None:
+        self._notes.pop(header["box"], None)
         self._all().close(header["box"], lambda: reply({}, b""))
 
     def do_state(self, header: Header, body: bytes, reply: Reply) -> None:

@@ -14,7 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ....errors import SandboxError
 from ...execution import Execution as Running
-from ..execs import Execution
+from ..command import Execution
 from ..keys import Principal
 from ..problem import refused, status_of
 from ..service import Service

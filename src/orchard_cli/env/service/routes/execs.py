@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from ....errors import SandboxError
 from ...execution import Execution as Running
 from ..bodies import ExecBody, ExecView
 from ..call import Call, Operation, json, stream
-from ..execs import Execution, new_id
+from ..command import Execution
+from ..execs import new_id
 from ..live import Live
 from ..problem import refused
 
@@ -39,7 +41,13 @@ async def begin(call: Call, *, live: bool) -> tuple[Live, Execution]:
         return {"exec": id}
 
     answer = await call.once(raw, act, {"exec": id})
-    return held, execs.find(answer["exec"])
+    try:
+        return held, execs.find(answer["exec"])
+    except SandboxError as error:
+        if not held.adopted or error.fault.code != "client.no_such_exec":
+            raise
+        # Written down by a server that died before it began: if it did begin, the agent knows and refuses.
+        return held, execs.start(body, answer["exec"], live=live)
 
 
 async def _find(call: Call) -> Execution:

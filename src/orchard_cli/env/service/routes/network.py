@@ -7,6 +7,7 @@ from starlette.responses import Response
 from ...network.ways import Ways
 from ..bodies import NetworkBody, NetworkView
 from ..call import Call, Operation, json
+from ..heritage import noted
 from ..live import Live
 from ..problem import refused
 
@@ -31,8 +32,10 @@ async def change(call: Call) -> Response:
     ways = _ways(live)
     if ways is None:
         raise refused("this back end cannot change the network of a sandbox", "client.unsupported")
-    ended = await call.service.fleet.chore(lambda: ways.change(body.network, body.allow))
+    fleet, (box, _) = call.service.fleet, live.open_box()
+    ended = await fleet.chore(lambda: ways.change(body.network, body.allow))
     live.spec = replace(live.spec, network=body.network, allow=body.allow)
+    await fleet.chore(lambda: noted(fleet.env, live, box))
     call.service.bus.say("network", live.id, live.tenant, network=body.network)
     return json(NetworkView(network=body.network, allow=body.allow, changeable=True, ended=ended))
 

@@ -1,0 +1,67 @@
+"""A spawner that outlived the driver that started it: not our child, but ours to talk to and to end."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Protocol
+
+from ...errors import ConfigError
+from .spawner.succession import CRED, NAME, TAKEN
+
+ANSWER_S = 5.0
+
+
+class Process(Protocol):
+    """As much of `subprocess.Popen` as a link needs."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill(self) -> None: ...
+
+
+class Elder:
+    """A process by its descriptor, which no other process can come to bear."""
+
+    def __init__(self, pid: int):
+        self.pid = pid
+        self._fd = os.pidfd_open(pid)
+
+    def wait(self, timeout: float | None = None) -> int:
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        if not poll.poll(None if timeout is None else int(timeout * 1000)):
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+        return 0
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._fd, signal.SIGKILL)
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+
+def hand_over(base: Path, ends: list[int]) -> tuple[Process, IO[bytes]]:
+    """Give our ends of a new link to the spawner of `base`; it, and what it wrote before it may die.
+
+    Raises `OSError` where none listens, `ConfigError` where it has a living driver.
+    """
+    with socket.socket(socket.AF_UNIX) as door:
+        door.settimeout(ANSWER_S)
+        door.connect(str(base / NAME))
+        pid = CRED.unpack(door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CRED.size))[0]
+        process = Elder(pid)
+        socket.send_fds(door, [b"?"], ends)
+        if door.recv(1) != TAKEN:
+            raise ConfigError(
+                "the sandboxes of this state folder are held by another server that lives",
+                hint="stop it, or give this one its own --state",
+            )
+    return process, Path(f"/proc/{pid}/fd/2").open("rb")
