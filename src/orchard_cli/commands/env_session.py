@@ -13,7 +13,7 @@ from ..env.network.endpoint import ModelEndpoint
 from ..env.remote.env import RemoteEnv
 from ..env.remote.sandbox import RemoteSandbox
 from ..env.sandbox import Spec
-from ..errors import ConfigError
+from ..errors import ConfigError, SandboxError
 
 
 def client(url: str, key_env: str) -> RemoteEnv:
@@ -34,6 +34,8 @@ def show(events: Iterable[Event]) -> int:
             stream.flush()
         elif event.type == "exit":
             ended: Any = event.more
+            if ended["reason"] == "agent_lost":
+                raise SandboxError("the sandbox died while the command ran", code="infra.sandbox_lost")
             known = {"timeout": 124, "oom": 137}.get(ended["reason"])
             code = known or (ended["exit_code"] if ended["exit_code"] is not None else 128 + (ended["signal"] or 0))
     return code

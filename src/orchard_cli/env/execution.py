@@ -90,5 +90,8 @@ class Execution(Protocol):
         ...
 
     def wait(self, timeout_s: float | None = None) -> ExecResult:
-        """The result; may be asked for again. Raises `SandboxError(code="client.still_running")` after `timeout_s`."""
+        """The result; may be asked for again. Raises `SandboxError(code="client.still_running")` after `timeout_s`.
+
+        Where the sandbox died with its agent the reason is `agent_lost`, and what the command did is not known.
+        """
         ...

@@ -13,6 +13,7 @@ from .execution import Event, ExecResult, Terminal
 
 SLACK_S = 60.0  # what the agent may take beyond a command's own time before we call it silent
 WAIT_S = 3600.0  # the longest single wait; a longer one is asked for again
+GONE = ("infra.sandbox_lost", "infra.agent_lost", "infra.spawner_lost")  # nobody knows how a command ended
 PATIENCE = 5  # lost connections in a row, without a new event, before the agent counts as lost
 
 
@@ -40,7 +41,13 @@ class Running:
             except ConnectionError:
                 failures += 1
                 if failures > PATIENCE:
+                    yield lost_event(after)
+                    return
+            except SandboxError as error:
+                if error.fault.code not in GONE:
                     raise
+                yield lost_event(after)
+                return
 
     def write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -80,7 +87,12 @@ class Running:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             wait = WAIT_S if until is None else min(WAIT_S, max(0.0, until - time.monotonic()))
-            answer = self._channel.ask("GET", self._path, query={"wait_s": wait}, wait_s=wait + SLACK_S, again=True)
+            try:
+                answer = self._channel.ask("GET", self._path, query={"wait_s": wait}, wait_s=wait + SLACK_S, again=True)
+            except SandboxError as error:
+                if error.fault.code not in GONE:
+                    raise
+                return LOST
             if answer.status == 200:
                 return result(answer)
             if until is not None and time.monotonic() >= until:
@@ -135,6 +147,14 @@ def order(command: str | Sequence[str], stdin: bytes = b"", **options: object) -
     given = {name: value for name, value in options.items() if value is not None}
     text = json.dumps({**what, **given}, separators=(",", ":"))
     return text.encode() + (b"\n" + stdin if stdin else b"")
+
+
+LOST = ExecResult(None, "agent_lost", b"", b"")
+
+
+def lost_event(after: int) -> Event:
+    """The last one of a command whose agent died: what it did until then, and whether it ended, is not known."""
+    return Event(after + 1, "exit", more={"exit_code": None, "reason": "agent_lost", "signal": None})
 
 
 def result(answer: Answer) -> ExecResult:

@@ -66,10 +66,10 @@ class RemoteExecution:
         while True:
             wait = min(WAIT_S, max(0.0, until - time.monotonic()))
             view = msgspec.json.decode(self._ask("GET", self._path, query={"wait": wait}), type=ExecView)
+            if view.result:  # of a lost agent, beside the fault
+                return exec_result(view.result)
             if view.fault:
                 raise of_view(view.fault)
-            if view.result:
-                return exec_result(view.result)
             if time.monotonic() >= until:
                 raise SandboxError(
                     f"the command is still running after {timeout_s} s",

@@ -36,7 +36,8 @@ class Execution:
 
     def view(self) -> ExecView:
         if self.fault:
-            return ExecView(id=self.id, sandbox=self.sandbox, state="failed", fault=fault_view(self.fault))
+            told = result_view(self.result) if self.result else None
+            return ExecView(id=self.id, sandbox=self.sandbox, state="failed", result=told, fault=fault_view(self.fault))
         if self.result:
             return ExecView(id=self.id, sandbox=self.sandbox, state="done", result=result_view(self.result))
         return ExecView(id=self.id, sandbox=self.sandbox, state="running")
@@ -61,7 +62,8 @@ class Execution:
                     piece = data[start : start + PIECE]
                     self.journal.add({"type": name, "offset": start, **plain(piece)}, len(piece))
         if result:
-            self.journal.add({"type": "exit", **exit_view(result)})
+            whose = {"fault": fault_view(fault)} if fault else {}
+            self.journal.add({"type": "exit", **exit_view(result), **whose})
         elif fault:
             self.journal.add({"type": "fault", **fault_view(fault)})
         self.journal.close()

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from ...errors import SandboxError
 from ..execution import Event, ExecResult, Terminal
 from ..execution import Execution as Running
+from ..running import GONE, LOST
 from ..sandbox import Sandbox
 from .bodies import ExecBody, ExecView
 from .command import Execution, plain
@@ -99,7 +100,7 @@ class Execs:
             self.running -= 1
             if result is None and fault is None:  # the service stops
                 fault = SandboxError("the service stopped meanwhile", code="infra.agent_lost", effect="unknown")
-            execution.end(result, fault)
+            execution.end(*_told(result, fault))
             self._trim()
 
     def find(self, id: str) -> Execution:
@@ -130,6 +131,16 @@ class Execs:
         """Wait until every command has its record (after the back end closed)."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=30)
+
+
+def _told(result: ExecResult | None, fault: SandboxError | None) -> tuple[ExecResult | None, SandboxError | None]:
+    """A command that was lost with its agent has a record that says so, and a fault that says whose."""
+    if fault is not None and fault.fault.code in GONE and fault.fault.effect != "none":
+        return LOST, fault
+    if result is not None and result.reason == "agent_lost":
+        text = "the sandbox died with its agent while the command ran"
+        return result, SandboxError(text, code="infra.sandbox_lost", effect="unknown")
+    return result, fault
 
 
 def hear(
