@@ -120,6 +120,15 @@ def test_a_lost_cause_is_not_drawn_again(domain: Domain, env: Env) -> None:
     assert len(made) == 1 and lost_cause(made[0])
 
 
+def test_an_attempt_over_its_time_is_excluded_where_the_harness_says_so_and_not_drawn_again(
+    echo: Path, env: Env
+) -> None:
+    config = compose("echo", ["harness.max_time_s=0.000001", "harness.late=excluded"]).config
+    late = load("echo").Domain(config.domain, config.tasks, config.harness, 0)
+    made = draw(job(late), late, env, redraws=2)
+    assert [(t.outcome, t.stop, t.reward) for t in made] == [(Outcome.CANCELLED, "over_time", None)]
+
+
 def test_jobs_are_taken_lazily_and_may_wait_for_results() -> None:
     started: list[int] = []
     results: list[int] = []

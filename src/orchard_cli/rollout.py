@@ -31,6 +31,7 @@ _CUT = {
     "token_limit": Outcome.TRUNCATED,
     "format_errors": Outcome.POLICY_INVALID,
     "cancelled": Outcome.CANCELLED,
+    "over_time": Outcome.CANCELLED,  # excluded by `harness.late`
 }
 
 
@@ -127,7 +128,8 @@ def draw(job: Job, domain: Domain, env: Env, *, redraws: int) -> list[Trajectory
         seed = derive_seed(job.sampling.seed, job.stage, job.task.id, number)
         numbered = replace(job, number=number, sampling=replace(job.sampling, seed=seed))
         made.append(attempt(numbered, domain, env))
-        if made[-1].outcome.counts or lost_cause(made[-1]):
+        last = made[-1]
+        if last.outcome.counts or last.stop == "over_time" or lost_cause(last):
             break
     return made
 

@@ -124,6 +124,8 @@ class Harness:
     """Turns of one attempt."""
     max_time_s: float = setting(600.0, above=0)
     """Wall-clock seconds of one attempt."""
+    late: str = setting("failed", of=("failed", "excluded"))
+    """What an attempt beyond max_time_s is: failed, or excluded (it took too long here, which says nothing of it)."""
     exec_timeout_s: float = setting(60.0, above=0)
     """Seconds for one command."""
     max_tokens: int = setting(256, least=1)

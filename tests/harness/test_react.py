@@ -189,6 +189,7 @@ def test_limits_end_the_attempt(notes: Notes, prompts: Path) -> None:
     assert (fewer.stop, len(fewer.steps)) == ("step_limit", 2)
     assert len(run(notes, prompts, [say(COUNT)], max_steps=3, turns=9).steps) == 3
     assert run(notes, prompts, [say(COUNT)], max_time_s=0.0).stop == "time_limit"
+    assert run(notes, prompts, [say(COUNT)], max_time_s=0.0, late="excluded").stop == "over_time"
     assert notes.log[-1] == "close"
 
 

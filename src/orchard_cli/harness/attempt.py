@@ -67,7 +67,7 @@ class Attempt:
         if len(self.steps) >= min(self.turns or self.config.max_steps, self.config.max_steps):
             return "step_limit"
         if time.monotonic() - self.started > self.config.max_time_s:
-            return "time_limit"
+            return "time_limit" if self.config.late == "failed" else "over_time"
         return ""
 
     def ask(self, policy: Policy, sampling: Sampling) -> Message | None:

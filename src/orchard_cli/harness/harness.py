@@ -18,7 +18,7 @@ class Transcript:
     steps: tuple[Step, ...]
     ledgers: tuple[Ledger, ...]
     usage: Usage
-    stop: str  # submitted | step_limit | time_limit | token_limit | format_errors | error | cancelled
+    stop: str  # submitted | step_limit | time_limit | over_time | token_limit | format_errors | error | cancelled
     fault: Fault | None = None  # set if and only if stop is `error`
     tools: tuple[dict[str, Any], ...] = ()  # native tools that the policy was offered, as chat endpoints take them
 

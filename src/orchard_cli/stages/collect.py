@@ -53,7 +53,7 @@ def check_infra_rate(counts: Counter[str], limit: float, stage: str, last: Traje
     bad = sum(n for outcome, n in counts.items() if not Outcome(outcome).counts)
     total = counts.total()
     if total >= LEAST_FOR_RATE and bad > limit * total:
-        why = last.fault.message if last.fault else ""
+        why = last.fault.message if last.fault else last.stop
         raise RunError(
             f"{bad} of {total} attempts ended in infrastructure or verifier errors, the last one: {why}",
             hint=f"mend the cause, or allow more with {stage}.max_infra_rate; the same command goes on from here",

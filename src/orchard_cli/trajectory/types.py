@@ -134,7 +134,7 @@ class Trajectory(Record, frozen=True):
     messages: tuple[Message, ...]
     steps: tuple[Step, ...]
     outcome: Outcome
-    stop: str  # submitted | step_limit | time_limit | token_limit | format_errors | error | cancelled
+    stop: str  # submitted | step_limit | time_limit | over_time | token_limit | format_errors | error | cancelled
     schema: int = msgspec.field(default_factory=lambda: SCHEMA)  # a factory: written even at its default
     split: Split = "train"
     family: str = ""
