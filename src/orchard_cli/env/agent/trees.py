@@ -54,6 +54,7 @@ def pack(exchange: Exchange) -> None:
         raise Problem(400, "client.file_error", f"{path} is not a directory")
     exchange.head(200, "application/x-tar")
     with tarfile.open(fileobj=Writer(exchange), mode="w|", bufsize=BUFFER, format=tarfile.PAX_FORMAT) as tar:
+        tar.copybufsize = BUFFER  # type: ignore[attr-defined]
         for folder, below, files in os.walk(path):
             inside = os.path.relpath(folder, path)
             for name in sorted(below) + sorted(files):
@@ -84,7 +85,8 @@ def unpack(exchange: Exchange) -> Json:
     size = count = 0
     try:
         source: Any = io.BufferedReader(Reader(exchange.body()), BUFFER)
-        with tarfile.open(fileobj=source, mode="r|*") as tar:
+        with tarfile.open(fileobj=source, mode="r|*", bufsize=BUFFER) as tar:
+            tar.copybufsize = BUFFER  # type: ignore[attr-defined]
             for member in tar:
                 size, count = size + member.size, count + 1
                 if size > most or count > entries:

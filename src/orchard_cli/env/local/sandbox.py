@@ -128,6 +128,17 @@ class LocalSandbox:
         _check_words(path)
         self._open().ask("PUT", "/v1/files", data, query={"path": path, "mode": f"{mode:o}"}, wait_s=600, again=True)
 
+    def fetch(self, path: str) -> Iterator[bytes]:
+        """A file of any size, in pieces."""
+        _check_words(path)
+        with self._open().stream("GET", "/v1/files", query={"path": path}, wait_s=600) as (_, pieces):
+            yield from pieces
+
+    def store(self, path: str, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
+        """As `write`, for a file of any size: whole or not at all."""
+        _check_words(path)
+        self._open().upload("/v1/files", pieces, query={"path": path, "mode": f"{mode:o}"}, wait_s=600)
+
     def list(self, path: str = ".") -> tuple[str, ...]:
         _check_words(path)
         answer = self._open().ask("GET", "/v1/list", query={"path": path, "brief": 1}, again=True)

@@ -3,19 +3,20 @@
 Everything happens inside the sandbox, so that a path means there what it means there.
 """
 
+import asyncio
 import hashlib
 import secrets
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import Protocol, TypeVar, runtime_checkable
 
 from ...errors import SandboxError
-from ..sandbox import ExecResult, Sandbox
+from ..sandbox import Sandbox
 from .problem import refused
 
 T = TypeVar("T")
-Chore = Callable[[Callable[[], T]], Awaitable[T]]
 PIECE = 4 << 20
+BLOCK = 1 << 20  # of a stream
 STEP_S = 120.0
 SIZE = '[ -f "$1" ] || { [ -e "$1" ] && exit 4; exit 3; }; stat -Lc "%s %y %i" -- "$1"'
 READ = 'dd if="$1" bs=4M skip="$2" count=1 iflag=fullblock,nonblock status=none'
@@ -24,7 +25,22 @@ APPEND = 'cat >>"$1"'
 END = 'chmod -- "$3" "$2" && mv -fT -- "$2" "$1"'
 
 
-async def _step(chore: "Chore[ExecResult]", box: Sandbox, script: str, *words: str, stdin: bytes = b"") -> bytes:
+class Chore(Protocol):
+    """Does it in a thread."""
+
+    def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """A sandbox whose files come and go as streams; in any other they are cut into pieces by commands."""
+
+    def fetch(self, path: str) -> Iterator[bytes]: ...
+
+    def store(self, path: str, pieces: Iterable[bytes], *, mode: int = 0o644) -> None: ...
+
+
+async def _step(chore: Chore, box: Sandbox, script: str, *words: str, stdin: bytes = b"") -> bytes:
     argv = ["/bin/sh", "-c", script, "sh", *words]
     result = await chore(lambda: box.exec(argv, stdin=stdin, timeout_s=STEP_S, max_bytes=2 * PIECE))
     if result.ok:
@@ -44,7 +60,7 @@ async def _step(chore: "Chore[ExecResult]", box: Sandbox, script: str, *words: s
     )
 
 
-async def download(chore: "Chore[ExecResult]", box: Sandbox, path: str) -> tuple[int, AsyncIterator[bytes]]:
+async def download(chore: Chore, box: Sandbox, path: str) -> tuple[int, AsyncIterator[bytes]]:
     """Size and content. A file that changes meanwhile breaks the connection off: half a file is never taken for one."""
     path = _inside(path)
     seen = await _step(chore, box, SIZE, path)
@@ -52,8 +68,7 @@ async def download(chore: "Chore[ExecResult]", box: Sandbox, path: str) -> tuple
 
     async def pieces() -> AsyncIterator[bytes]:
         sent = 0
-        for number in range((size + PIECE - 1) // PIECE):
-            piece = await _step(chore, box, READ, path, str(number))
+        async for piece in _streamed(chore, box, path) if isinstance(box, Streams) else _cut(chore, box, path, size):
             sent += len(piece)
             yield piece
         if sent != size or await _step(chore, box, SIZE, path) != seen:
@@ -62,22 +77,48 @@ async def download(chore: "Chore[ExecResult]", box: Sandbox, path: str) -> tuple
     return size, pieces()
 
 
+async def _streamed(chore: Chore, box: Streams, path: str) -> AsyncIterator[bytes]:
+    pieces = box.fetch(path)
+    while block := await chore(lambda: joined(pieces)):
+        yield block
+
+
+async def _cut(chore: Chore, box: Sandbox, path: str, size: int) -> AsyncIterator[bytes]:
+    for number in range((size + PIECE - 1) // PIECE):
+        yield await _step(chore, box, READ, path, str(number))
+
+
+def joined(pieces: Iterator[bytes]) -> bytes:
+    """The next of them, together at least `BLOCK` bytes if there are as many: each costs a change of threads."""
+    parts, size = [], 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= BLOCK:
+            break
+    return b"".join(parts)
+
+
 async def upload(
-    chore: "Chore[ExecResult]", box: Sandbox, path: str, mode: int, chunks: AsyncIterator[bytes], sha256: str = ""
+    chore: Chore, box: Sandbox, path: str, mode: int, chunks: AsyncIterator[bytes], sha256: str = ""
 ) -> tuple[int, str]:
     """Bytes and hash of what was written: all of it under its name, or nothing. Raises `client.hash_mismatch`."""
     path = _inside(path)
     folder, _, name = path.rpartition("/")
     scratch = f"{folder}/.{secrets.token_hex(8)}.orchard"
-    digest, size = hashlib.sha256(), 0
+    digest = hashlib.sha256()
     if not name or name in (".", ".."):
         raise refused(f"{path} is a directory", "client.is_a_directory")
     await _step(chore, box, BEGIN, path, scratch)
     try:
-        async for piece in _gathered(chunks):
-            digest.update(piece)
-            size += len(piece)
-            await _step(chore, box, APPEND, scratch, stdin=piece)
+        if isinstance(box, Streams):
+            size = await _store(chore, box, scratch, chunks, digest)
+        else:
+            size = 0
+            async for piece in gathered(chunks, PIECE):
+                digest.update(piece)
+                size += len(piece)
+                await _step(chore, box, APPEND, scratch, stdin=piece)
         if sha256 and digest.hexdigest() != sha256.lower():
             raise refused("the bytes that came do not have this hash", "client.hash_mismatch", retry="same")
         await _step(chore, box, END, path, scratch, f"{mode:o}")
@@ -87,12 +128,37 @@ async def upload(
     return size, digest.hexdigest()
 
 
-async def _gathered(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _store(chore: Chore, box: Streams, path: str, chunks: AsyncIterator[bytes], digest: "hashlib._Hash") -> int:
+    size, blocks = 0, pulled(chunks, asyncio.get_running_loop())
+
+    def hashed() -> Iterator[bytes]:
+        nonlocal size
+        for block in blocks:
+            digest.update(block)
+            size += len(block)
+            yield block
+
+    await chore(lambda: box.store(path, hashed()))
+    return size
+
+
+def pulled(chunks: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
+    """For a thread: each block is taken from the connection when it is asked for."""
+    blocks = gathered(chunks, BLOCK)
+
+    async def following() -> bytes:
+        return await anext(blocks, b"")
+
+    while block := asyncio.run_coroutine_threadsafe(following(), loop).result():
+        yield block
+
+
+async def gathered(chunks: AsyncIterator[bytes], least: int) -> AsyncIterator[bytes]:
     parts, size = [], 0
     async for chunk in chunks:
         parts.append(chunk)
         size += len(chunk)
-        if size >= PIECE:
+        if size >= least:
             yield b"".join(parts)
             parts, size = [], 0
     if parts:

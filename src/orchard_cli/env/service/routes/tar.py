@@ -1,11 +1,12 @@
 """Whole directories as tar streams, both ways, piece by piece."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 from starlette.responses import Response
 
 from ..call import Call, Operation, json, stream
+from ..transfer import joined, pulled
 from .files import BASE, MOST, _box
 
 TAR = "application/x-tar"
@@ -14,32 +15,22 @@ TAR = "application/x-tar"
 async def get(call: Call) -> Response:
     box, path, chore = await _box(call), call.query("path", "."), call.service.fleet.chore
     pieces = box.pack(path)
-    first = await chore(lambda: next(pieces, b""))  # what is refused is refused before an answer has begun
+    first = await chore(lambda: joined(pieces))  # what is refused is refused before an answer has begun
 
     async def told() -> AsyncIterator[bytes]:
         piece = first
         while piece:
             yield piece
-            piece = await chore(lambda: next(pieces, b""))
+            piece = await chore(lambda: joined(pieces))
 
     return stream(told(), TAR)
 
 
 async def put(call: Call) -> Response:
     box, path = await _box(call), call.query("path", ".")
-    pieces = _pulled(call.chunks(MOST), asyncio.get_running_loop())
+    pieces = pulled(call.chunks(MOST), asyncio.get_running_loop())
     await call.service.fleet.chore(lambda: box.unpack(path, pieces))
     return json({"path": path}, 201)
-
-
-def _pulled(chunks: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
-    """For a thread: each piece is taken from the connection when it is asked for."""
-
-    async def following() -> bytes:
-        return await anext(chunks, b"")
-
-    while piece := asyncio.run_coroutine_threadsafe(following(), loop).result():
-        yield piece
 
 
 OPERATIONS = (
