@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,8 @@ def serve(
     model: Annotated[list[str] | None, typer.Option(metavar="URL[=VAR]", help="A model they may call.")] = None,
     database: Annotated[str, typer.Option(help="postgresql://…, where several servers share one.")] = "",
     lease_s: Annotated[float, typer.Option(help="Seconds that an unused sandbox is kept by default.")] = 900.0,
+    advertise: Annotated[str, typer.Option(help="Address under which clients reach this server of several.")] = "",
+    dead_s: Annotated[float, typer.Option(help="Silence after which another server on the database is dead.")] = 30.0,
     outlive_s: Annotated[
         float, typer.Option(help="Seconds that sandboxes outlive a crash of this server, to be found by the next.")
     ] = 0.0,
@@ -49,6 +52,8 @@ def serve(
         images={"host": "host"} | dict(map(image_of, image or ())),
         models=dict(map(model_of, model or ())),
         terms=Terms(lease_s=lease_s),
+        url=advertise,
+        dead_s=dead_s,
     )
     lasting = Lasting(settings.state, max(0.0, outlive_s))
     how = {"isolation": isolation, "network": network, "allow": tuple(allow or ()), "lasting": lasting}
@@ -57,9 +62,10 @@ def serve(
 
 def _run(console: Console, settings: "Settings", place: "Place", how: Mapping[str, Any]) -> None:
     from ..env.local.local import LocalEnv
-    from ..env.service.serve import listen, running
+    from ..env.service.serve import address, listen, running
 
     listener = listen(place, settings.auth)
+    settings = replace(settings, url=settings.url or address(listener))
     try:
         with LocalEnv(**how) as env, running(env, settings, listener) as server:
             told = env.describe()

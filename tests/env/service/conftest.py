@@ -15,6 +15,9 @@ from orchard_cli.env.service.live import Terms
 from orchard_cli.env.service.serve import serving
 from orchard_cli.env.service.service import Settings
 
+from .postgres import postgres
+
+__all__ = ["postgres"]
 ROOT = "root-key"
 
 

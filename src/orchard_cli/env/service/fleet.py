@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from ...errors import SandboxError
 from ..sandbox import Env, Sandbox, Spec
-from . import heritage
+from . import heritage, quota
 from .bodies import Lifetime, SandboxBody, SandboxView
 from .bus import Bus
 from .keys import Principal
-from .live import Live, Terms
+from .live import Live, Terms, recorded
 from .metrics import Metrics
 from .problem import refused
 from .specs import Specs
@@ -38,7 +38,7 @@ class Fleet:
         self.lives: dict[str, Live] = {}
         self.commands = ThreadPoolExecutor(512, thread_name_prefix="exec")
         self.chores = ThreadPoolExecutor(32, thread_name_prefix="chore")
-        self.stopping = False
+        self.stopping = self.shared = False  # shared: other servers use this store too
         self._gone: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._making: set[asyncio.Task[None]] = set()
@@ -58,13 +58,13 @@ class Fleet:
         plain = SandboxBody(id=body.id, labels=body.labels, lifetime=body.lifetime, from_snapshot=body.from_snapshot)
         if body != plain:
             raise refused("a snapshot brings everything but id, labels and lifetime", "client.bad_request")
-        source = self.get(body.from_snapshot, who, "snapshot")
+        source = await self.locate(body.from_snapshot, who, "snapshot")
         return await self._copy(source, who, body.labels, body.lifetime, body.id or id or new_id())
 
     async def fork(
         self, id: str, who: Principal, labels: dict[str, str], lifetime: Lifetime, new: str, kind: Kind = "sandbox"
     ) -> Live:
-        return await self._copy(self.get(id, who), who, labels, lifetime, new, kind)
+        return await self._copy(await self.locate(id, who), who, labels, lifetime, new, kind)
 
     async def _copy(
         self, source: Live, who: Principal, labels: dict[str, str], lifetime: Lifetime, id: str, kind: Kind = "sandbox"
@@ -100,7 +100,7 @@ class Fleet:
             if self.stopping:
                 raise refused("the service is stopping", "capacity.closing")
             if sum(held.key == who.key for held in self.lives.values()) >= who.max_sandboxes:
-                raise refused(f"this key may hold {who.max_sandboxes} sandboxes", "capacity.quota")
+                raise quota.exceeded(who)
             if live.id in self.lives:
                 raise _taken(live)
             self.lives[live.id] = live
@@ -111,6 +111,10 @@ class Fleet:
             finally:
                 if not live.version:
                     del self.lives[live.id]
+            if self.shared and await quota.held(self.store, who) > who.max_sandboxes:
+                del self.lives[live.id]
+                await self.store.delete(live.kind, live.id)
+                raise quota.exceeded(who)
         except BaseException:
             self._release(live)
             raise
@@ -161,24 +165,26 @@ class Fleet:
             raise refused(f"{kind} {id} is gone: {reason}", "client.gone", effect="unknown", retry="fresh")
         raise refused(f"there is no {kind} {id[:100]}", MISSING[kind])
 
-    async def locate(self, id: str, who: Principal) -> Live:
-        """As `get`; names the server where another one holds it."""
+    async def locate(self, id: str, who: Principal, kind: Kind = "sandbox") -> Live:
+        """As `get`; raises `client.other_server`, which names it and its address, where another one holds it."""
         try:
-            return self.get(id, who)
+            return self.get(id, who, kind)
         except SandboxError as error:
-            record = await self.store.get("sandbox", id) if error.fault.code == MISSING["sandbox"] else None
-            if record and (who.admin or record.tenant == who.tenant) and record.body["server"] != self.server:
-                raise refused(
-                    f"sandbox {id} is held by {record.body['server']}", "client.other_server", retry="same"
-                ) from None
-            raise
+            record = await self.store.get(kind, id) if error.fault.code == MISSING[kind] else None
+            owner = record.body["server"] if record and (who.admin or record.tenant == who.tenant) else self.server
+            if owner == self.server:
+                raise
+            found = await self.store.get("server", owner)
+            hint = f"ask {found.body['url']}" if found and found.body.get("url") else ""
+            text = f"{kind} {id} is held by {owner}"
+            raise refused(text, "client.other_server", retry="same", hint=hint) from None
 
     async def page(
         self, who: Principal, labels: Mapping[str, str], after: str, limit: int, kind: Kind = "sandbox"
     ) -> list[SandboxView]:
         tenant = None if who.admin else who.tenant
         found = await self.store.page(kind, tenant=tenant, labels=labels, after=after, limit=limit)
-        return [self.lives[r.id].view() if r.id in self.lives else _recorded(r) for r in found]
+        return [self.lives[r.id].view() if r.id in self.lives else recorded(r) for r in found]
 
     async def delete(self, live: Live, why: str = "deleted") -> None:
         """Close it and every trace. Any number may ask at once."""
@@ -232,19 +238,3 @@ def new_id(prefix: str = "sb") -> str:
 
 def _taken(live: Live) -> SandboxError:
     return refused(f"there is a {live.kind} {live.id} already", "client.id_taken")
-
-
-def _recorded(record: Record) -> SandboxView:
-    """As another server wrote it down."""
-    body = record.body
-    return SandboxView(
-        id=record.id,
-        tenant=record.tenant,
-        state=body["state"],
-        image=body["image"],
-        workdir=body["workdir"],
-        labels=record.labels,
-        network=body["network"],
-        created=body["created"],
-        server=body["server"],
-    )

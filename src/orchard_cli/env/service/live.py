@@ -147,3 +147,19 @@ class Live:
             "server": self.server,
         }
         return Record(self.kind, self.id, self.tenant, body, self.labels)
+
+
+def recorded(record: Record) -> SandboxView:
+    """As another server wrote it down."""
+    body = record.body
+    return SandboxView(
+        id=record.id,
+        tenant=record.tenant,
+        state=body["state"],
+        image=body["image"],
+        workdir=body["workdir"],
+        labels=record.labels,
+        network=body["network"],
+        created=body["created"],
+        server=body["server"],
+    )

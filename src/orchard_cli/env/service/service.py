@@ -1,6 +1,7 @@
 """Everything that one server holds, put together."""
 
 import asyncio
+import hashlib
 import os
 import secrets
 import socket
@@ -26,7 +27,7 @@ from .specs import Images, SameHost, Specs
 from .store.sqlite import SqliteStore
 from .store.store import Store
 from .trees import Trees
-from .upkeep import Upkeep
+from .upkeep import DEAD_S, Upkeep
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Settings:
     terms: Terms = Terms()
     max_body: int = 64 << 20
     upkeep_s: float = 1.0
+    url: str = ""  # where others reach this server
+    dead_s: float = DEAD_S  # a server that has not written to a shared store for so long is dead
 
 
 class Service:
@@ -54,13 +57,19 @@ class Service:
         self.metrics, self.bus = Metrics(), Bus()
         self.audit = Audit(state / "audit.jsonl", self.metrics)
         self.keys = Keys(store, settings.root_key)
-        self.once = Once(store, _secret(state / "digest-key"))
+        own = _secret(state / "digest-key")
+        # Servers that share a store must agree; what they share besides it is the operator's key.
+        secret = _derived(settings.root_key) if settings.database and settings.root_key else own
+        self.once = Once(store, secret)
         self.trees = Trees(state / "trees")
         self.host = SameHost(state)
         self.specs = Specs(Images(settings.images), self.trees, self.host, settings.models)
         server = settings.name or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self.fleet = Fleet(env, store, self.specs, self.bus, self.metrics, settings.terms, server)
-        self.upkeep = Upkeep(self.fleet, settings.upkeep_s, alone=not settings.database)
+        self.fleet.shared = bool(settings.database)
+        self.upkeep = Upkeep(
+            self.fleet, settings.upkeep_s, alone=not settings.database, url=settings.url, dead_s=settings.dead_s
+        )
         self.busy: Counter[str] = Counter()  # commands that run, by key
         self.streams = 0
         self.adopted = 0  # sandboxes taken over from a server that crashed
@@ -112,6 +121,10 @@ async def _open_store(settings: Settings) -> Store:
     from .store.postgres import PostgresStore
 
     return await PostgresStore.open(settings.database)
+
+
+def _derived(root_key: str) -> bytes:
+    return hashlib.blake2b(root_key.encode(), person=b"orchard-once", digest_size=32).digest()
 
 
 def _secret(path: Path) -> bytes:

@@ -19,9 +19,12 @@ KINDS: tuple[Kind, ...] = ("sandbox", "snapshot")
 class Upkeep:
     """Nothing is ended because a record is missing: only because its own lease ran out."""
 
-    def __init__(self, fleet: Fleet, every_s: float = 1.0, *, alone: bool = False):
+    def __init__(
+        self, fleet: Fleet, every_s: float = 1.0, *, alone: bool = False, url: str = "", dead_s: float = DEAD_S
+    ):
         """`alone`: no other server can use this store, so that whatever wrote to it before is dead."""
-        self._fleet, self._every_s, self._alone = fleet, every_s, alone
+        self._fleet, self._every_s, self._alone, self._url, self._dead_s = fleet, every_s, alone, url, dead_s
+        self._beats: dict[str, tuple[int, float]] = {}  # of other servers: version of their record, since when
         self._round = 0
         self.healthy = True
         self._task: asyncio.Task[None] | None = None
@@ -55,8 +58,9 @@ class Upkeep:
         restored = await self.restore()
         await self._alive()
         buried = trees = 0
-        if self._round % SELDOM == 0:
+        if not self._alone or self._round % SELDOM == 0:
             buried = await self.bury()
+        if self._round % SELDOM == 0:
             await self._fleet.store.expire("once", time.time())
             await self._fleet.store.expire("key", time.time())
             trees = await asyncio.to_thread(self._fleet.specs.trees.sweep)
@@ -99,26 +103,39 @@ class Upkeep:
 
     async def _alive(self) -> None:
         fleet = self._fleet
-        record = Record("server", fleet.server, "", {"seen": time.time(), "sandboxes": len(fleet.lives)})
+        told = {"seen": time.time(), "sandboxes": len(fleet.lives), "url": self._url}
+        record = Record("server", fleet.server, "", told)
         await fleet.store.put(record, expect=None)
 
     async def bury(self) -> int:
         """Records of servers that are dead, whose sandboxes died with them; how many."""
         fleet, buried = self._fleet, 0
-        servers = {record.id: record for record in await fleet.store.page("server", limit=1000)}
-        living = {id for id, record in servers.items() if record.body["seen"] > time.time() - DEAD_S}
-        if self._alone:
-            living = {fleet.server}
+        servers = await fleet.store.page("server", limit=1000)
+        living = self._living(servers)
+        if not self._alone and len(living) == len(servers) and self._round % SELDOM:
+            return 0
         for kind in KINDS:
             after = ""
             while page := await fleet.store.page(kind, after=after, limit=1000):
                 after = page[-1].id
                 for record in page:
                     if record.body["server"] not in living and record.id not in fleet.lives:
-                        with suppress(Conflict):
+                        with suppress(Conflict):  # another one was first
                             await fleet.store.delete(kind, record.id, expect=record.version)
                             fleet.lost(record)
                             buried += 1
-        for dead in servers.keys() - living:
-            await fleet.store.delete("server", dead)
+        for record in servers:
+            if record.id not in living:
+                await fleet.store.delete("server", record.id)
         return buried
+
+    def _living(self, servers: list[Record]) -> set[str]:
+        """One that still writes. Seen by its record's version and our own clock: those of servers need not agree."""
+        now, fleet = time.monotonic(), self._fleet
+        if self._alone:
+            return {fleet.server}
+        before, self._beats = self._beats, {}
+        for record in servers:
+            version, since = before.get(record.id, (0, now))
+            self._beats[record.id] = (record.version, since if version == record.version else now)
+        return {fleet.server} | {id for id, (_, since) in self._beats.items() if now - since < self._dead_s}

@@ -41,7 +41,7 @@ async def create(call: Call) -> Response:
         return {"id": name}
 
     answer = await call.once(raw, act, {"id": name})
-    return await _shown(call, call.service.fleet.get(answer["id"], call.who))
+    return await _shown(call, await call.service.fleet.locate(answer["id"], call.who))
 
 
 async def _shown(call: Call, live: Live) -> Response:
@@ -87,7 +87,7 @@ async def _item(call: Call, item: dict[str, Any]) -> BatchItem:
     if "fault" in item:
         return BatchItem(fault=item["fault"])
     try:
-        live = call.service.fleet.get(item["id"], call.who)
+        live = await call.service.fleet.locate(item["id"], call.who)
     except SandboxError as error:
         return BatchItem(fault=fault_view(error))
     await _settle(live, call.wait_s)
@@ -123,7 +123,7 @@ async def delete(call: Call) -> Response:
 
 
 async def delete_snapshot(call: Call) -> Response:
-    await call.service.fleet.delete(call.service.fleet.get(call.path("id"), call.who, "snapshot"))
+    await call.service.fleet.delete(await call.service.fleet.locate(call.path("id"), call.who, "snapshot"))
     return Response(status_code=204)
 
 
@@ -158,7 +158,7 @@ async def fork(call: Call) -> Response:
         return {"ids": names}
 
     answer = await call.once(raw, act, {"ids": names})
-    lives = [call.service.fleet.get(id, call.who) for id in answer["ids"]]
+    lives = [await call.service.fleet.locate(id, call.who) for id in answer["ids"]]
     await asyncio.gather(*(_settle(live, call.wait_s) for live in lives))
     failed = [live.fault for live in lives if live.fault]
     if failed and len(failed) == len(lives):
@@ -177,7 +177,7 @@ async def snapshot(call: Call) -> Response:
         return {"id": name}
 
     answer = await call.once(raw, act, {"id": name})
-    return await _shown(call, call.service.fleet.get(answer["id"], call.who, "snapshot"))
+    return await _shown(call, await call.service.fleet.locate(answer["id"], call.who, "snapshot"))
 
 
 LIST = ("label", "after", "limit")
