@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 import weakref
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,18 @@ import msgspec
 from ...errors import SandboxError
 from ..network.endpoint import ModelEndpoint
 from ..sandbox import Bind, Limits, Spec
-from ..service.bodies import BindBody, LeaseBody, Lifetime, LimitsBody, ModelBody, Network, SandboxBody, SandboxView
+from ..service.bodies import (
+    BindBody,
+    LeaseBody,
+    Lifetime,
+    LimitsBody,
+    ModelBody,
+    Network,
+    SandboxBody,
+    SandboxView,
+    TokenBody,
+    TokenView,
+)
 from .client import Client
 from .sandbox import RemoteSandbox
 from .tree import Hashes
@@ -140,6 +152,11 @@ class RemoteEnv:
         """One that somebody else made and keeps."""
         raw = self.client.ask("GET", f"/v1/sandboxes/{id}", query={"wait": 30})
         return RemoteSandbox(self.client, msgspec.json.decode(raw, type=SandboxView), self.adopt, lambda _: None)
+
+    def token(self, id: str, verbs: Sequence[str] = ("look", "exec", "files"), ttl_s: float = 600.0) -> str:
+        """A key for that sandbox alone, a few verbs and a time, to be given away: `Client(url, token)`."""
+        body = msgspec.json.encode(TokenBody(sandbox=id, verbs=tuple(verbs), ttl_s=ttl_s))
+        return msgspec.json.decode(self.client.ask("POST", "/v1/tokens", body), type=TokenView).token
 
     def _forget(self, id: str) -> None:
         with self._lock:

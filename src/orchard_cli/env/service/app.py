@@ -27,6 +27,7 @@ from .routes.ports import tunnel
 from .routes.sandboxes import OPERATIONS as SANDBOXES
 from .routes.tar import OPERATIONS as TARS
 from .service import Service
+from .tokens import BASE, PREFIX, admit
 
 OPERATIONS: tuple[Operation, ...] = (*EXECS, *FILES, *TARS, *SANDBOXES, *NETWORK, *ADMIN, *COMPATIBLE)
 SILENT = ("/livez", "/readyz", "/metrics")  # asked every few seconds: not in the audit log
@@ -74,6 +75,7 @@ def _endpoint(service: Service, path: str, found: dict[str, Operation]) -> Endpo
             call = Call(request, who, service, id)
             if operation.scope:
                 who.require(operation.scope)
+                admit(who, operation.path, operation.method, request.path_params.get("id", ""))
             response = await operation.call(call)
         except SandboxError as error:
             response = _refusal(error, id)
@@ -96,6 +98,8 @@ def _websocket(
         try:
             who = await _who(service, websocket, "use")
             who.require("use")
+            path = f"{BASE}/ports" if serve is tunnel else f"{BASE}/execs"
+            admit(who, path, "GET", websocket.path_params["id"])
         except SandboxError as error:
             service.metrics.fault(error.fault)
             await websocket.close()  # before it was accepted: the handshake is answered 403
@@ -114,7 +118,8 @@ async def _who(service: Service, request: HTTPConnection, scope: str) -> Princip
         return ANYONE
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     secret = token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-    return await service.keys.check(secret)
+    checks = service.tokens if secret.startswith(PREFIX) else service.keys
+    return await checks.check(secret)
 
 
 def _only_from_here(request: HTTPConnection) -> None:

@@ -139,6 +139,21 @@ class KeyBody(Body, frozen=True):
     ttl_s: float = 0.0  # 0: no end
 
 
+class TokenBody(Body, frozen=True):
+    """A token to lend: for one sandbox, a few verbs (look, exec, files, ports, lease, network, fork), and a time."""
+
+    sandbox: str
+    verbs: tuple[str, ...] = ("look", "exec", "files")
+    ttl_s: float = 600.0
+
+
+class TokenView(Answer, frozen=True):
+    token: str  # a Bearer, as a key is
+    sandbox: str
+    verbs: tuple[str, ...]
+    expires: float  # seconds since 1970
+
+
 class SandboxView(Answer, frozen=True):
     id: str
     tenant: str

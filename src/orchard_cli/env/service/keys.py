@@ -25,6 +25,9 @@ class Principal:
     scopes: frozenset[str]
     max_sandboxes: int = 1_000_000
     max_execs: int = 1_000_000
+    sandbox: str = ""  # of a token: the only one that it is for, when that was made, and what it may do there
+    created: float = 0.0
+    verbs: tuple[str, ...] = ()
 
     @property
     def admin(self) -> bool:
@@ -39,6 +42,7 @@ class Principal:
             )
 
 
+ROOT = Principal("root", "default", frozenset(SCOPES))
 ANYONE = Principal("none", "default", frozenset(SCOPES))
 
 
@@ -56,7 +60,7 @@ class Keys:
             raise refused("an API key is needed", "client.no_key", hint="send `Authorization: Bearer <key>`")
         digest = _digest(secret)
         if self._root and hmac.compare_digest(digest, self._root):
-            return Principal("root", "default", frozenset(SCOPES))
+            return ROOT
         found = self._good.get(digest)
         if found and found[1] > time.monotonic():
             return found[0]
@@ -66,6 +70,15 @@ class Keys:
         self._good[digest] = (principal, time.monotonic() + TRUST_S)
         return principal
 
+    async def known(self, id: str) -> Principal:
+        """Whoever lent a token, by the id of their key. Raises `client.wrong_key` once that is withdrawn or over."""
+        if id == "root" and self._root:
+            return ROOT
+        record = await self._store.get("key", id)
+        if record is None or (record.expires and record.expires < time.time()):
+            raise refused("the key that lent this token is no longer good", "client.wrong_key")
+        return _principal(record)
+
     async def _look_up(self, secret: str, digest: bytes) -> Principal:
         prefix, _, rest = secret.partition("_")
         id = rest.partition("_")[0]
@@ -74,8 +87,7 @@ class Keys:
         same = hmac.compare_digest(digest, wanted)
         if record is None or not same or (record.expires and record.expires < time.time()):
             raise refused("this API key is not known here", "client.wrong_key", hint="check the key and the address")
-        body = record.body
-        return Principal(id, record.tenant, frozenset(body["scopes"]), body["max_sandboxes"], body["max_execs"])
+        return _principal(record)
 
     async def make(self, body: KeyBody) -> KeyView:
         """A new key; the only time its secret is seen."""
@@ -104,6 +116,11 @@ class Keys:
         if not await self._store.delete("key", id):
             raise refused(f"there is no key {id}", "client.no_such_key")
         self._good = {digest: held for digest, held in self._good.items() if held[0].key != id}
+
+
+def _principal(record: Record) -> Principal:
+    body = record.body
+    return Principal(record.id, record.tenant, frozenset(body["scopes"]), body["max_sandboxes"], body["max_execs"])
 
 
 def _digest(secret: str) -> bytes:

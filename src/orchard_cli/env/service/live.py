@@ -116,6 +116,8 @@ class Live:
         return self.box, self.execs
 
     def seen_by(self, who: Principal) -> bool:
+        if who.sandbox and (who.sandbox, who.created) != (self.id, self.created):
+            return False  # a token for one of the same name that is gone
         return who.admin or who.tenant == self.tenant
 
     def view(self) -> SandboxView:

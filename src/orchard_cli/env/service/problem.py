@@ -10,6 +10,7 @@ STATUS = {
     "client.no_key": 401,
     "client.wrong_key": 403,
     "client.forbidden": 403,
+    "client.token_expired": 401,
     "client.no_such_sandbox": 404,
     "client.no_such_exec": 404,
     "client.no_such_snapshot": 404,
@@ -38,7 +39,7 @@ STATUS = {
 }
 TITLES = {
     400: "The request is wrong",
-    401: "No API key",
+    401: "No API key, or one that is over",
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",

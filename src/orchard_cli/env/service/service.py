@@ -26,6 +26,7 @@ from .once import Once
 from .specs import Images, SameHost, Specs
 from .store.sqlite import SqliteStore
 from .store.store import Store
+from .tokens import Tokens
 from .trees import Trees
 from .upkeep import DEAD_S, Upkeep
 
@@ -61,6 +62,7 @@ class Service:
         # Servers that share a store must agree; what they share besides it is the operator's key.
         secret = _derived(settings.root_key) if settings.database and settings.root_key else own
         self.once = Once(store, secret)
+        self.tokens = Tokens(self.keys, secret)
         self.trees = Trees(state / "trees")
         self.host = SameHost(state)
         self.specs = Specs(Images(settings.images), self.trees, self.host, settings.models)

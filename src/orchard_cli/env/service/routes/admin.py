@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from .... import __version__
-from ..bodies import KeyBody, KeyView
+from ..bodies import KeyBody, KeyView, TokenBody, TokenView
 from ..call import Call, Operation, json, stream
 
 
@@ -77,6 +77,13 @@ async def withdraw_key(call: Call) -> Response:
     return Response(status_code=204)
 
 
+async def lend(call: Call) -> Response:
+    body, _ = await call.read(TokenBody)
+    call.notes["sandbox"] = body.sandbox[:100]
+    live = await call.service.fleet.locate(body.sandbox, call.who)
+    return json(call.service.tokens.lend(body, call.who, live), 201)
+
+
 async def audit(call: Call) -> Response:
     limit = int(call.number("limit", 100, 10_000))
     return json(call.service.audit.tail(limit, call.query("tenant") or None))
@@ -95,6 +102,7 @@ OPERATIONS = (
     Operation("POST", "/v1/keys", "admin", make_key, "Make an API key", KeyBody, KeyView, 201),
     Operation("GET", "/v1/keys", "admin", list_keys, "List API keys", None, KeyView),
     Operation("DELETE", "/v1/keys/{key}", "admin", withdraw_key, "Withdraw an API key", status=204),
+    Operation("POST", "/v1/tokens", "use", lend, "Lend a token for one sandbox", TokenBody, TokenView, 201),
     Operation("GET", "/v1/audit", "admin", audit, "The newest lines of the audit log", query=("limit", "tenant")),
     Operation("POST", "/v1/gc", "admin", sweep, "One round of upkeep, now"),
 )
