@@ -9,6 +9,10 @@ KINDS = ("local", "remote")
 
 def open_env(cfg: schema.Env) -> Env:
     """The environment that the settings name. Raises `ConfigError` if isolation cannot be proven here."""
+    if cfg.kind == "local" and cfg.isolation in ("gvisor", "container"):
+        from .contained.choose import open_contained
+
+        return open_contained(cfg)
     if cfg.kind == "local":
         from .local.local import open_local
 

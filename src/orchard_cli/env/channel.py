@@ -11,7 +11,7 @@ from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 from ..errors import Attributable, Effect, SandboxError
-from .wire import Wire
+from .wire import Dial, Wire
 
 Lost = Callable[[Effect], SandboxError]
 
@@ -29,7 +29,7 @@ class Answer:
 class Channel:
     """Idle connections are kept. `lost` says what happened when the agent cannot be reached any more."""
 
-    def __init__(self, address: str, sandbox: str, token: str, lost: Lost):
+    def __init__(self, address: str | Dial, sandbox: str, token: str, lost: Lost):
         self._address, self._lost = address, lost
         self._identity = f"Authorization: Bearer {token}\r\nX-Sandbox: {sandbox}\r\n"
         self._idle: list[Wire] = []

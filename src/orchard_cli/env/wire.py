@@ -2,22 +2,24 @@
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 PIECE = 1 << 16
+Dial = Callable[[], socket.socket]  # a new connection to an agent that has no address; raises `OSError`
 
 
 class Wire:
     """One connection."""
 
-    def __init__(self, address: str, timeout_s: float):
-        self.sock = socket.socket(socket.AF_UNIX)
+    def __init__(self, address: "str | Dial", timeout_s: float):
+        self.sock = socket.socket(socket.AF_UNIX) if isinstance(address, str) else address()
         self._buffer = bytearray()
         self.last = False  # the agent closes it after this answer
         try:
             self.sock.settimeout(timeout_s)
-            _connect(self.sock, address)
+            if isinstance(address, str):
+                _connect(self.sock, address)
         except BaseException:
             self.sock.close()
             raise

@@ -7,12 +7,13 @@ import socket
 import time
 from _operator import _compare_digest as same_digest  # what hmac.compare_digest is, without loading hashes
 
-from . import ports, transfer, trees
+from . import carry, ports, transfer, trees
 from .children import Children
 from .commands import Commands
 from .connection import Connection
 from .ground import Ground
 from .loop import Loop
+from .passage import Passage
 from .problem import Json, Problem
 from .request import Request
 
@@ -20,7 +21,7 @@ FILES = {
     **{("GET", "files"): transfer.read, ("PUT", "files"): transfer.write, ("DELETE", "files"): transfer.remove},
     **{("GET", "list"): transfer.names, ("GET", "stat"): transfer.facts, ("POST", "mkdir"): transfer.make},
     **{("POST", "move"): transfer.move, ("GET", "tar"): trees.pack, ("PUT", "tar"): trees.unpack},
-    ("GET", "ports"): ports.relay,
+    **{("GET", "ports"): ports.relay, ("GET", "changed"): carry.collect, ("PUT", "changed"): carry.restore},
 }
 
 
@@ -28,7 +29,14 @@ class Agent:
     """Serves one listening socket until told to stop. `base` is the environment that commands start from."""
 
     def __init__(
-        self, listener: socket.socket, ground: Ground, *, sandbox: str, token: str, workdir: str, base: dict[str, str]
+        self,
+        listener: socket.socket | Passage,
+        ground: Ground,
+        *,
+        sandbox: str,
+        token: str,
+        workdir: str,
+        base: dict[str, str],
     ):
         self.loop = Loop()
         self.children = Children(self.loop, ground, workdir)

@@ -27,7 +27,11 @@ class Children:
 
     def expect(self, pid: int, ended: Ended) -> None:
         """Call `ended` when this child is dead: its end is told by the kernel, never guessed from its output."""
-        handle = os.pidfd_open(pid)
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:  # a kernel without them: see `adopt_orphans`
+            self.known[pid] = -1, ended
+            return
         self.known[pid] = handle, ended
         self._loop.watch(handle, partial(self._collect, pid))
 
@@ -40,8 +44,9 @@ class Children:
         dead, status, usage = os.wait4(pid, os.WNOHANG)
         if dead:
             handle, ended = self.known.pop(pid)
-            self._loop.unwatch(handle)
-            os.close(handle)
+            if handle >= 0:
+                self._loop.unwatch(handle)
+                os.close(handle)
             ended(status, usage)
 
     def adopt_orphans(self) -> None:

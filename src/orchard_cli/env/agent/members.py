@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -35,9 +36,14 @@ class Members:
     def send(self, mark: int, number: int) -> int:
         """Signal each process that bears the mark, without a race on reused numbers. Returns how many."""
         hit = 0
-        for _, handle in self._marked(mark):
+        for pid, handle in self._marked(mark):
             with suppress(OSError):
-                signal.pidfd_send_signal(handle, number)
+                try:
+                    signal.pidfd_send_signal(handle, number)
+                except OSError as error:
+                    if error.errno != errno.ENOSYS:  # else a kernel that only knows numbers
+                        raise
+                    os.kill(pid, number)
                 hit += 1
         return hit
 
@@ -46,9 +52,10 @@ class Members:
         kib = 0
         for pid in self.everyone():
             with suppress(OSError, ValueError), opened(str(pid), self.proc) as handle:
-                for line in text("status", handle).splitlines():
-                    if line.startswith(("RssAnon:", "RssShmem:")):
-                        kib += int(line.split()[1])
+                status = text("status", handle)
+                # gVisor tells one number for all.
+                wanted = ("RssAnon:", "RssShmem:") if "RssAnon:" in status else ("VmRSS:",)
+                kib += sum(int(line.split()[1]) for line in status.splitlines() if line.startswith(wanted))
         return kib * 1024
 
     def _marked(self, mark: int) -> Iterator[tuple[int, int]]:

@@ -33,7 +33,7 @@ class Request:
     @property
     def streamed(self) -> bool:
         """Its body is for a child to read."""
-        return self.method == "PUT" and self.parts[1:2] in (["files"], ["tar"])
+        return self.method == "PUT" and self.parts[1:2] in (["files"], ["tar"], ["changed"])
 
     def number(self, name: str, default: float, least: float = 0.0) -> float:
         try:

@@ -1,0 +1,175 @@
+"""Sandboxes whose agent lives inside, by one of the runtimes. Proven at start, like every other tier."""
+
+import os
+import platform
+import posixpath
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import ConfigError, SandboxError
+from ..agent.pack import pack
+from ..channel import Channel
+from ..local import leftovers
+from ..local.binds import completed, own_python
+from ..local.local import BASE_ENV, DEFAULT, PATH, RESERVED
+from ..local.sandbox import LocalSandbox
+from ..local.spawner import roots
+from ..network.exits import Exits
+from ..sandbox import Limits, Sandbox, Spec
+from . import probe
+from .held import Held
+from .keeper import Keeper, Kept, gone
+from .making import INSIDE, Making, Mount, Runtime, bad_spec, failed
+
+GREET_S = 60.0
+Make = Callable[[Path], Runtime]
+
+
+class ContainedEnv:
+    """See `Env`. Raises `ConfigError` when the isolation asked for cannot be proven here."""
+
+    def __init__(self, make: Make, hint: str, network: str = "none", limits: Limits = DEFAULT):
+        if network != "none":
+            raise ConfigError(f"this tier has no way out of its sandboxes: not env.network={network}", hint=hint)
+        self._limits, self._exits = limits, Exits(network, (), isolated=True)
+        self._python = own_python()
+        self._count, self._closed = 0, False
+        self._lock = threading.Lock()
+        leftovers.sweep()
+        self.base = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
+        self.keeper = Keeper(self.base)
+        self._runtime: Runtime | None = None
+        try:
+            self._runtime = make(self.base)
+            self._lay_out()
+            self._proof = probe.prove(self, self._runtime.name, hint)
+        except BaseException:
+            self.close()
+            raise
+
+    def _lay_out(self) -> None:
+        (self.base / "skeleton").mkdir()
+        roots.build_skeleton(self.base / "skeleton", network=False)
+        (self.base / "agent").mkdir()
+        (self.base / "agent" / "agent.pyz").write_bytes(pack())
+        (self.base / "empty").mkdir()
+
+    def open(self, spec: Spec) -> Sandbox:
+        limits = spec.limits if spec.limits != DEFAULT else self._limits
+        self._exits.of(spec)  # refused before anything is made
+        if spec.model is not None:
+            raise bad_spec("this tier cannot give its sandboxes a model socket", hint="env.isolation=bwrap can")
+        if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in (*RESERVED, "/run", "/tmp"):
+            raise bad_spec(f"{spec.workdir} cannot be a work directory")
+        spec = replace(spec, limits=limits, workdir=posixpath.normpath(spec.workdir))
+        with self._lock:
+            if self._closed:
+                raise bad_spec("the environment is closed")
+            self._count += 1
+            name = f"{self.base.name}-{self._count}"
+        return self._open(spec, name)
+
+    def _open(self, spec: Spec, name: str) -> Sandbox:
+        assert self._runtime is not None
+        folder = self.base / name
+        folder.mkdir()
+        try:
+            making, before = self._making(spec, name, folder)
+            held = self._runtime.start(making)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        token = os.urandom(16).hex()
+        try:
+            if not held.greet(token, GREET_S):
+                raise failed(f"the agent does not start in the sandbox: {held.why()}")
+            return self._introduce(spec, name, held, token, before)
+        except BaseException:
+            held.end()
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _introduce(self, spec: Spec, name: str, held: Held, token: str, before: Path | None) -> Sandbox:
+        channel = Channel(held.dial, name, token, lambda effect: gone(held, effect))
+        tidy = self.base / name
+        self.keeper.add(
+            name, Kept(held, channel, before, spec.workdir, lambda: shutil.rmtree(tidy, ignore_errors=True))
+        )
+        path = {"PATH": f"{self._python[1]}:{PATH}"} if self._python[1] and spec.image == "host" else {}
+
+        def fork(box: str) -> Sandbox:
+            twin = self.open(spec)
+            try:
+                self.keeper.carry(box, twin.id.partition("-")[2], self._shown(spec))
+            except BaseException:
+                twin.close()
+                raise
+            return twin
+
+        env = {**BASE_ENV, **path, **spec.env}
+        sandbox = LocalSandbox(self.keeper, name, spec.workdir, (held.dial, token), env, fork)
+        try:
+            sandbox.adopt(self._exits.attach(sandbox, spec))
+        except BaseException:
+            sandbox.close()
+            raise
+        return sandbox
+
+    def _shown(self, spec: Spec) -> list[str]:
+        """What is read-only, and the same in every sandbox of that spec."""
+        systems = [f"/{name}" for name in roots.system_directories()] if spec.image == "host" else []
+        return [*systems, *(bind.target for bind in spec.binds)]
+
+    def _making(self, spec: Spec, name: str, folder: Path) -> tuple[Making, Path | None]:
+        """And the host directory that its work directory is made from."""
+        host = spec.image == "host"
+        root = self.base / "skeleton" if host else Path(spec.image).resolve()
+        if not root.is_dir():
+            raise bad_spec(f"{spec.image} is no directory that could be a root")
+        inside = root / spec.workdir.lstrip("/")
+        before = spec.tree.resolve() if spec.tree else inside if inside.is_dir() else self.base / "empty"
+        if not before.is_dir():
+            raise bad_spec(f"{before}: no such directory")
+        extra = self._python[0] if host else ()
+        mounts = [Mount(Path("/", system), f"/{system}") for system in roots.system_directories() if host]
+        if spec.tree or not inside.is_dir():
+            mounts.append(Mount(before, spec.workdir, writable=True))
+        for bind in completed(spec.binds + extra):
+            if not bind.source.exists():
+                raise bad_spec(f"{bind.source}: no such file or directory")
+            mounts.append(Mount(bind.source.resolve(), bind.target))
+        mounts.append(Mount(self.base / "agent", INSIDE))
+        argv = ["python3", "-I", "-S", "-E", f"{INSIDE}/agent.pyz", "--sandbox", name, "--workdir", spec.workdir]
+        return Making(name, folder, root, mounts, spec.workdir, spec.limits, argv), before
+
+    def describe(self) -> dict[str, object]:
+        assert self._runtime is not None
+        own: dict[str, object] = dict(self._runtime.facts())
+        same = {"kind": "local", "isolation": self._runtime.name, "proven": self._proof, "network": self._exits.level}
+        return {**same, **own, "kernel": platform.release()}
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self.keeper.close()
+        self._exits.close()
+        if self._runtime is not None:
+            self._runtime.close()
+        with suppress(OSError):
+            leftovers.remove(self.base)
+
+    def __enter__(self) -> "ContainedEnv":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+__all__ = ["ContainedEnv", "SandboxError"]

@@ -1,0 +1,153 @@
+"""gVisor: a kernel of its own in user space between the sandbox and this machine's. Debian: `apt-get install runsc`.
+
+Writes go to an overlay in the sandbox's memory. Where no device of a hypervisor is used the platform is `ptrace` (or
+`systrap`, in newer versions): `kvm` hangs on some machines that offer it.
+"""
+
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from ...errors import ConfigError
+from ..local.spawner.cgroups import MIB, Cgroups, Group
+from .held import Held, tail
+from .making import Making, failed
+
+HINT = "apt-get install runsc, as root"
+END_S = 20.0
+OWN_BYTES = 192 * MIB  # what gVisor itself may take on top of the sandbox's memory and disk
+OWN_TASKS = 256
+# Into the cgroups first, so that all of it counts.
+JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit; shift; done; shift; exec "$@"'
+NAMESPACES = ("pid", "network", "ipc", "uts", "mount")
+
+
+class Gvisor:
+    """See `Runtime`. Raises `ConfigError` where runsc cannot be used at all."""
+
+    name = "gvisor"
+
+    def __init__(self, base: Path):
+        found = shutil.which("runsc", path=os.environ.get("PATH", "") + ":/usr/bin:/usr/local/bin")
+        if found is None:
+            raise ConfigError("runsc (gVisor) is not installed", hint=HINT)
+        self._cgroups = Cgroups(base.name)
+        flags = _run([found, "flags"])
+        self._state = str(base / "runsc")
+        self.platform = "systrap" if "systrap" in flags else "ptrace"
+        self._overlay = "--overlay2=all:memory" if "-overlay2" in flags else "--overlay"
+        self._runsc = [found, f"--root={self._state}", f"--platform={self.platform}", "--network=none"]
+        self._runsc += ["--ignore-cgroups", self._overlay, *(["--rootless"] if os.geteuid() else [])]
+
+    def start(self, making: Making) -> Held:
+        group = self._cgroups.group(making.name, cpu=bool(making.limits.cpus))
+        limits = making.limits
+        room = (limits.memory_mb + limits.disk_mb) * MIB + OWN_BYTES if limits.memory_mb else 0
+        group.limit(room, limits.pids * 4 + OWN_TASKS if limits.pids else 0, limits.cpus)
+        (making.folder / "config.json").write_text(json.dumps(bundle(making)))
+        ours, theirs = socket.socketpair()
+        log = making.folder / "log"
+        entries = [f"/proc/self/fd/{entry}" for entry in group.entries]
+        run = [*self._runsc, "run", "--bundle", str(making.folder), making.name]
+        with theirs, log.open("wb") as said:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", JOIN, "sh", *entries, "--", *run],
+                stdin=theirs.fileno(),
+                stdout=said,
+                stderr=said,
+                pass_fds=group.entries,
+                cwd="/",
+                start_new_session=True,
+            )
+
+        def end() -> None:
+            self._end(making.name, process, group)
+
+        def why() -> str:
+            return "oom" if group.counter("oom") else tail(log) or "its agent has ended"
+
+        def free() -> None:
+            _quiet([*self._runsc, "exec", making.name, "/bin/sh", "-c", "kill -9 -1"])
+
+        return Held(ours, end, why, free)
+
+    def _end(self, name: str, process: "subprocess.Popen[bytes]", group: Group) -> None:
+        """With its passage closed the agent ends, and with it all; if it does not, it is made to."""
+        _quiet([*self._runsc, "kill", "--all", name, "KILL"]) if process.poll() is None else None
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        _quiet([*self._runsc, "delete", "--force", name])
+        for _ in range(500):
+            if group.remove():
+                return
+            time.sleep(0.01)
+
+    def facts(self) -> dict[str, str]:
+        kept = self._cgroups.versions()
+        return {
+            "memory": "watched every 0.1 s from inside" + (", a cgroup around all of it" if "memory" in kept else ""),
+            "pids": "watched every 0.1 s from inside",
+            "cpus": f"cgroup v{kept['cpu']}" if "cpu" in kept else "no limit",
+            "disk": "in memory, bounded together with it" if "memory" in kept else "no limit",
+            "seccomp": f"a kernel of its own (gVisor, {self.platform})",
+        }
+
+    def close(self) -> None:
+        self._cgroups.remove()
+
+
+def bundle(making: Making) -> dict[str, Any]:
+    """The OCI configuration."""
+    files = min(65536, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    mounts: list[dict[str, object]] = [
+        {"destination": "/proc", "type": "proc", "source": "proc"},
+        {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
+        {"destination": "/dev/shm", "type": "tmpfs", "source": "tmpfs", "options": ["mode=1777"]},
+    ]
+    for mount in making.mounts:
+        options = ["rbind", "rw" if mount.writable else "ro"]
+        mounts.append({"destination": mount.target, "type": "bind", "source": str(mount.source), "options": options})
+    argv = [*making.argv, "--passage", "0", *making.bounds]
+    process = {
+        "user": {"uid": 0, "gid": 0},
+        "args": argv,
+        "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+        "cwd": "/",
+        "noNewPrivileges": True,
+        "capabilities": {},
+        "rlimits": [{"type": "RLIMIT_NOFILE", "hard": files, "soft": min(files, 1024)}],
+    }
+    return {
+        "ociVersion": "1.0.0",
+        "process": process,
+        "root": {"path": str(making.root), "readonly": False},
+        "hostname": "sandbox",
+        "mounts": mounts,
+        "linux": {"namespaces": [{"type": kind} for kind in NAMESPACES]},
+    }
+
+
+def _run(argv: list[str]) -> str:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=END_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"runsc does not run: {error}", hint=HINT) from error
+    return done.stdout + done.stderr
+
+
+def _quiet(argv: list[str]) -> None:
+    try:
+        subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=END_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise failed(f"{argv[0]} did not end in time: {error}") from error

@@ -1,0 +1,90 @@
+"""One contained sandbox as its driver holds it: the socket that leads in, and how it is ended."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+STUCK_S = 10.0  # to start one process takes no such time even on a busy machine
+
+
+class Held:
+    """`end` removes every trace of it, once; `why` says, after its agent is gone, what the runtime knows of that.
+
+    `free` ends every process inside but the first: new ones that are stopped before they have become programs hold the
+    agent up, and only somebody outside can help.
+    """
+
+    def __init__(
+        self, control: socket.socket, end: Callable[[], None], why: Callable[[], str], free: Callable[[], None]
+    ):
+        self._control, self._end, self.why, self._free = control, end, why, free
+        self._starting = 0.0  # since when the agent has been starting a process, as far as we have seen
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def greet(self, token: str, wait_s: float) -> bool:
+        """Tell the agent its token; False if it is not there in time."""
+        self._control.settimeout(wait_s)
+        try:
+            self._control.sendall(f"{token}\n".encode())
+            ready = self._control.recv(1) == b"!"
+        except OSError:
+            return False
+        self._control.settimeout(None)
+        return ready
+
+    def dial(self) -> socket.socket:
+        """A new connection to the agent. Raises `OSError` when it is gone."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                with self._lock:
+                    if self._ended:
+                        raise ConnectionResetError("the sandbox is closed")
+                    socket.send_fds(self._control, [b"."], [theirs.fileno()])
+            except OSError:
+                ours.close()
+                raise
+        return ours
+
+    def alive(self) -> bool:
+        """Whether the far end is still open."""
+        with self._lock:
+            try:
+                while not self._ended and (said := self._control.recv(4096, socket.MSG_DONTWAIT)):
+                    self._starting = time.monotonic() if said.endswith(b"<") else 0.0
+                return False
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+
+    def look(self) -> None:
+        """To be called now and then: helps an agent that has stood still for long."""
+        if self.alive() and self._starting and time.monotonic() - self._starting > STUCK_S:
+            self._free()
+
+    def end(self) -> None:
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            self._control.close()
+        self._end()
+
+
+def line(text: str) -> str:
+    """The last line of what a program said."""
+    lines = [part.strip() for part in text.splitlines() if part.strip()]
+    return lines[-1][-500:] if lines else ""
+
+
+def tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 4096))
+            return line(file.read().decode(errors="replace"))
+    except OSError:
+        return ""

@@ -1,0 +1,133 @@
+"""All contained sandboxes of one environment, with the face that a sandbox asks things of its spawner by."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import Effect, SandboxError
+from ..channel import Channel
+from ..local.link import Reply
+from . import comparison
+from .gates import prove
+from .held import Held
+from .making import DOOR, INSIDE
+
+LOOK_S, CARRY_S = 1.0, 900.0
+OWN = ("/proc", "/sys", "/dev", INSIDE, DOOR)  # what differs between any two
+
+
+@dataclass(frozen=True)
+class Kept:
+    held: Held
+    channel: Channel  # for what we ask of its agent ourselves
+    before: Path | None  # what its work directory was made from
+    workdir: str
+    gone: Callable[[], None]
+
+
+class Keeper:
+    """Answers like a `Link`. Any thread may ask."""
+
+    def __init__(self, scratch: Path):
+        self._scratch, self.pid = scratch, os.getpid()
+        self._kept: dict[str, Kept] = {}
+        self._passed: dict[int, socket.socket] = {}
+        self._count = 0
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, name="orchard-contained", daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_S):
+            for kept in tuple(self._kept.values()):
+                with suppress(SandboxError):  # said again to whoever uses it
+                    kept.held.look()
+
+    def add(self, name: str, kept: Kept) -> None:
+        with self._lock:
+            self._kept[name] = kept
+
+    def ask(self, op: str, body: bytes = b"", *, wait_s: float, box: str, **header: Any) -> Reply:
+        if op == "close":
+            return self._close(box)
+        kept = self.find(box)
+        if not kept.held.alive():
+            raise gone(kept.held, "none")
+        if op == "diff":
+            return {}, comparison.diff(kept.channel, kept.workdir, kept.before, self._scratch)
+        if op == "connect":
+            return self._connect(kept, header)
+        if op == "prove":
+            prove(kept.channel, header["canaries"])
+        elif op == "listen":
+            message = "this tier cannot open a way out of its sandboxes: no allowlist, no proxy, no model socket"
+            raise _fault("client.bad_spec", message, "none", hint="env.isolation=bwrap can")
+        return {}, b""
+
+    def _connect(self, kept: Kept, header: Mapping[str, Any]) -> Reply:
+        query = {"timeout_s": header["timeout_s"]}
+        sock = kept.channel.upgrade(f"/v1/ports/{header['port']}", query=query, wait_s=header["timeout_s"] + 30.0)
+        with self._lock:
+            self._count += 1
+            self._passed[self._count] = sock
+            return {"number": self._count}, b""
+
+    def passed(self, number: int) -> int:
+        with self._lock:
+            return self._passed.pop(number).detach()
+
+    def _close(self, box: str) -> Reply:
+        with self._lock:
+            kept = self._kept.pop(box, None)
+        if kept is not None:
+            kept.channel.close()
+            kept.held.end()
+            kept.gone()
+        return {}, b""
+
+    def find(self, box: str) -> Kept:
+        kept = self._kept.get(box)
+        if kept is None:
+            raise _fault("client.closed", "this sandbox is closed", "none")
+        return kept
+
+    def carry(self, old: str, new: str, same: list[str]) -> None:
+        """All that has changed in one since it was made, into another made from the same. Raises `SandboxError`."""
+        source, target = self.find(old), self.find(new)
+        query = {"skip": json.dumps([*OWN, *same])}
+        age = source.channel.ask("GET", "/v1/health", again=True).record()["age_s"]
+        try:
+            with source.channel.stream("GET", "/v1/changed", query={**query, "age": age}, wait_s=CARRY_S) as (
+                _,
+                pieces,
+            ):
+                target.channel.upload("/v1/changed", pieces, query=query, wait_s=CARRY_S)
+        except ConnectionError as error:
+            raise SandboxError(f"the copy broke off: {error}", code="infra.copy_failed", effect="none") from error
+
+    def close(self) -> None:
+        self._over.set()
+        for name in tuple(self._kept):
+            self._close(name)
+        for sock in self._passed.values():
+            sock.close()
+
+
+def gone(held: Held, effect: Effect) -> SandboxError:
+    why = held.why()
+    if why == "oom":
+        text = "the sandbox went over its memory limit and was ended"
+        return SandboxError(text, code="workload.oom", attributable="model", effect=effect, retry="fresh")
+    return SandboxError(
+        f"the sandbox is gone: {why or 'its agent has ended'}", code="infra.sandbox_lost", effect=effect
+    )
+
+
+def _fault(code: str, message: str, effect: Effect, hint: str = "") -> SandboxError:
+    return SandboxError(message, code=code, attributable="client", effect=effect, retry="never", hint=hint)

@@ -1,0 +1,61 @@
+"""What one contained sandbox is made from, and what a runtime gives back for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ...errors import SandboxError
+from ..sandbox import Limits
+from .held import Held
+
+INSIDE, DOOR = "/run/orchard", "/run/orchard-door"  # where the agent is shown, and where it may bind its socket
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A host path at `target`: with `writable`, copy-on-write, so that the path itself never changes."""
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True)
+class Making:
+    name: str
+    folder: Path  # of the host, for this sandbox alone
+    root: Path  # a directory, seen copy-on-write
+    mounts: Sequence[Mount]
+    workdir: str
+    limits: Limits
+    argv: Sequence[str]  # the agent; the runtime adds how it is reached
+
+    @property
+    def bounds(self) -> list[str]:
+        """For an agent where the kernel's own limits do not reach."""
+        return ["--memory", str(self.limits.memory_mb << 20), "--pids", str(self.limits.pids)]
+
+
+class Runtime(Protocol):
+    """What isolates."""
+
+    name: str
+
+    def start(self, making: Making) -> Held:
+        """Until its agent listens. Raises `SandboxError`; nothing is left then."""
+        ...
+
+    def facts(self) -> dict[str, str]:
+        """How each limit is held, in words."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def failed(message: str) -> SandboxError:
+    return SandboxError(message, code="infra.create_failed", effect="none", retry="fresh")
+
+
+def bad_spec(message: str, hint: str = "") -> SandboxError:
+    return SandboxError(message, code="client.bad_spec", attributable="client", effect="none", retry="never", hint=hint)
