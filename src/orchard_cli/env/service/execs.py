@@ -5,6 +5,7 @@ import os
 import secrets
 import threading
 from base64 import b64decode
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -39,6 +40,8 @@ class Execs:
     def __init__(self, sandbox: str, backend: Sandbox, pool: Executor):
         self._sandbox, self._backend, self._pool = sandbox, backend, pool
         self._known: dict[str, Execution] = {}
+        self._ended: deque[Execution] = deque()  # of those
+        self._size = 0  # bytes of their results
         self._dropped: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.running = 0
@@ -101,7 +104,7 @@ class Execs:
             if result is None and fault is None:  # the service stops
                 fault = SandboxError("the service stopped meanwhile", code="infra.agent_lost", effect="unknown")
             execution.end(*_told(result, fault))
-            self._trim()
+            self._keep(execution)
 
     def find(self, id: str) -> Execution:
         """Raises `client.no_such_exec`, and `client.result_dropped` for one that ended long ago."""
@@ -114,14 +117,13 @@ class Execs:
     def list(self) -> list[ExecView]:
         return [execution.view() for execution in self._known.values()]
 
-    def _trim(self) -> None:
-        ended = [e for e in self._known.values() if e.ended.done()]
-        size = sum(e.size for e in ended)
-        for old in ended:
-            if len(ended) <= KEPT and size <= KEPT_BYTES:
-                return
-            size -= old.size
-            ended = ended[1:]
+    def _keep(self, ended: Execution) -> None:
+        """One more with a result; the oldest results go."""
+        self._ended.append(ended)
+        self._size += ended.size
+        while len(self._ended) > KEPT or self._size > KEPT_BYTES:
+            old = self._ended.popleft()
+            self._size -= old.size
             del self._known[old.id]
             self._dropped.add(old.id)
             if len(self._dropped) > 100_000:
