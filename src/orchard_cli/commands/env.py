@@ -1,4 +1,4 @@
-"""`orchard env serve|ps|exec|shell|cp|gc|bench|doctor`: the sandbox service and its client."""
+"""`orchard env serve|create|ps|exec|shell|cp|rm|gc|bench|doctor`: the sandbox service and its client."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,18 +7,17 @@ import typer
 
 from ..console import Console
 from ..errors import ConfigError
-from .env_serve import KEY, PORT, serve
+from .env_create import KeyEnv, Url, create, rm
+from .env_serve import HERE, KEY, serve
 
 app = typer.Typer(help="Sandboxes for agents, served.", no_args_is_help=True, pretty_exceptions_enable=False)
 
-Url = Annotated[str, typer.Option(envvar="ORCHARD_ENV_URL", help="Address of the server.")]
-KeyEnv = Annotated[str, typer.Option(help="Name of the variable that holds the API key.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Box = Annotated[str, typer.Argument(metavar="SANDBOX", help="A sandbox's id, or `new`.")]
-HERE = f"http://127.0.0.1:{PORT}"
 
 
 app.command("serve")(serve)
+app.command("create")(create)
 
 
 @app.command("ps")
@@ -120,15 +119,23 @@ def cp(
     box, _, path = (target if here else source).partition(":")
     with client(url, key_env) as env:
         opened = env.attach(box)
-        if here and Path(source).is_dir():
-            size = send_folder(opened, Path(source), path)
-        elif here:
-            size = opened.upload(Path(source), path, mode=Path(source).stat().st_mode & 0o777)
-        elif opened.exec(["test", "-d", path]).ok:
-            size = fetch_folder(opened, path, Path(target))
-        else:
-            size = opened.download(path, Path(target))
+        try:
+            if here and Path(source).is_dir():
+                size = send_folder(opened, Path(source), path)
+            elif here:
+                size = opened.upload(Path(source), path, mode=Path(source).stat().st_mode & 0o777)
+            elif opened.exec(["test", "-d", path]).ok:
+                size = fetch_folder(opened, path, Path(target))
+            else:
+                size = opened.download(path, Path(target))
+        except OSError as error:  # on our side: the server's failures are typed
+            ours = error.filename or (source if here else target)
+            text, hint = f"{ours}: {error.strerror or error}", "can it be read?" if here else "can it be written?"
+            raise ConfigError(text, hint=hint) from error
     Console().note(f"{size:,} bytes")
+
+
+app.command("rm")(rm)
 
 
 @app.command("gc")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PORT = 8700
 KEY = "ORCHARD_ENV_API_KEY"
+HERE = f"http://127.0.0.1:{PORT}"
 
 
 def serve(

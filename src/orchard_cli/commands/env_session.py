@@ -17,7 +17,15 @@ from ..errors import ConfigError, SandboxError
 
 
 def client(url: str, key_env: str) -> RemoteEnv:
-    return RemoteEnv(url, os.environ.get(key_env, ""))
+    """Raises `SandboxError`; where the key is missing or wrong, with the line that sets it."""
+    try:
+        return RemoteEnv(url, os.environ.get(key_env, ""))
+    except SandboxError as error:
+        fault = error.fault
+        if fault.code not in ("client.no_key", "client.wrong_key"):
+            raise
+        hint = f"export {key_env}=… with a key of {url}"
+        raise SandboxError(str(error), code=fault.code, attributable="client", effect="none", hint=hint) from error
 
 
 def open_(env: RemoteEnv, box: str) -> RemoteSandbox:

@@ -12,7 +12,7 @@ from .conftest import Rest
 
 
 def orchard(
-    rest: Rest, *words: str, key: str | None = None, url: str = "", stdin: str = ""
+    rest: Rest, *words: str, key: str | None = None, url: str = "", stdin: str = "", cwd: Path | None = None
 ) -> "subprocess.CompletedProcess[str]":
     environment = {
         **os.environ,
@@ -20,7 +20,7 @@ def orchard(
         "ORCHARD_ENV_API_KEY": rest.key if key is None else key,
     }
     argv = [sys.executable, "-m", "orchard_cli", "env", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, env=environment, input=stdin, timeout=120)
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, input=stdin, timeout=120, cwd=cwd)
     assert "Traceback" not in done.stderr
     return done
 
@@ -42,6 +42,29 @@ def test_list_copy_and_run(rest: Rest, tmp_path: Path) -> None:
     assert orchard(rest, "exec", id, "--", "ls", "-A").stdout == "there\n"
 
 
+def test_one_that_stays_is_made_and_ended(rest: Rest, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    made = orchard(rest, "create", "--tree", str(tmp_path), "--label", "run=7", "--lifetime-s", "60")
+    id = made.stdout.strip()
+    assert made.returncode == 0
+    (item,) = rest("GET", "/v1/sandboxes").json["items"]
+    assert (item["id"], item["labels"], item["state"]) == (id, {"run": "7"}, "ready")
+    assert item["expires"] - item["created"] < 61
+    assert orchard(rest, "exec", id, "cat a.txt").stdout == "a\n"
+    assert orchard(rest, "rm", id).returncode == 0
+    assert rest("GET", "/v1/sandboxes").json["items"] == []
+
+
+@pytest.mark.parametrize("words", [("none-such", "{id}:x"), ("{id}:none-such", "back"), ("{id}:f", "no/such/folder/f")])
+def test_a_copy_that_fails_speaks_of_its_own_words(rest: Rest, words: tuple[str, str], tmp_path: Path) -> None:
+    id = rest.make()
+    rest.out(id, "echo x >f")
+    source, target = (word.format(id=id) for word in words)
+    done = orchard(rest, "cp", source, target, cwd=tmp_path)
+    assert done.returncode in (1, 2) and done.stderr.startswith("error: ")
+    assert "out=" not in done.stderr and "such" in done.stderr
+
+
 def test_a_shell_keeps_its_folder(rest: Rest) -> None:
     done = orchard(rest, "shell", stdin="mkdir d\ncd d\npwd\n")
     assert "/workspace/d\n" in done.stdout
@@ -53,6 +76,15 @@ def test_a_shell_keeps_its_folder(rest: Rest) -> None:
     [
         (("ps",), {"key": "wrong"}, "not known here"),
         (("ps",), {"key": ""}, "API key is needed"),
+        (("ps",), {"key": ""}, "hint: export ORCHARD_ENV_API_KEY="),
+        (("ps",), {"key": "wrong"}, "hint: export ORCHARD_ENV_API_KEY="),
+        (("create", "--network", "all"), {}, "--network all is not known"),
+        (("create", "--tree", "/no/such"), {}, "/no/such"),
+        (("create", "--id", "Not valid"), {}, "an id is up to 63"),
+        (("create", "--label", "x"), {}, "not KEY=VALUE"),
+        (("create", "--lifetime-s", "0"), {}, "above 0"),
+        (("create", "--allow", "pypi.org"), {}, "network"),
+        (("rm", "sb-none"), {}, "there is no sandbox"),
         (("ps",), {"url": "nonsense"}, "not the address"),
         (("ps",), {"url": "http://127.0.0.1:1"}, "cannot be reached"),
         (("exec", "sb-none", "true"), {}, "there is no sandbox"),

@@ -23,6 +23,7 @@ from ..network.exits import Exits
 from ..sandbox import Limits, Sandbox, Spec
 from . import probe
 from .held import Held
+from .image import Image, Images
 from .keeper import Keeper, Kept, gone
 from .making import INSIDE, Making, Mount, Runtime, bad_spec, failed
 
@@ -42,12 +43,13 @@ class ContainedEnv:
         self._lock = threading.Lock()
         leftovers.sweep()
         self.base = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
-        self.keeper = Keeper(self.base)
+        self.keeper, self._images = Keeper(self.base), Images(self.base / "images")
         self._runtime: Runtime | None = None
         try:
             self._runtime = make(self.base)
             self._lay_out()
             self._proof = probe.prove(self, self._runtime.name, hint)
+            self._ls = self._proof.pop("ls")
         except BaseException:
             self.close()
             raise
@@ -96,11 +98,11 @@ class ContainedEnv:
 
     def _introduce(self, spec: Spec, name: str, held: Held, token: str, before: Path | None) -> Sandbox:
         channel = Channel(held.dial, name, token, lambda effect: gone(held, effect))
-        tidy = self.base / name
+        tidy, image = self.base / name, self._image(spec.image)
         self.keeper.add(
-            name, Kept(held, channel, before, spec.workdir, lambda: shutil.rmtree(tidy, ignore_errors=True))
+            name,
+            Kept(held, channel, before, spec.workdir, image.python, lambda: shutil.rmtree(tidy, ignore_errors=True)),
         )
-        path = {"PATH": f"{self._python[1]}:{PATH}"} if self._python[1] and spec.image == "host" else {}
 
         def fork(box: str) -> Sandbox:
             twin = self.open(spec)
@@ -111,7 +113,7 @@ class ContainedEnv:
                 raise
             return twin
 
-        env = {**BASE_ENV, **path, **spec.env}
+        env = {**BASE_ENV, **image.env, **spec.env}
         sandbox = LocalSandbox(self.keeper, name, spec.workdir, (held.dial, token), env, fork)
         try:
             sandbox.adopt(self._exits.attach(sandbox, spec))
@@ -119,6 +121,13 @@ class ContainedEnv:
             sandbox.close()
             raise
         return sandbox
+
+    def _image(self, name: str) -> Image:
+        if name != "host":
+            return self._images.find(name)
+        folder = self._python[1]
+        env = {"PATH": f"{folder}:{PATH}"} if folder else {}
+        return Image(self.base / "skeleton", env, f"{folder or '/usr/bin'}/python3")
 
     def _shown(self, spec: Spec) -> list[str]:
         """What is read-only, and the same in every sandbox of that spec."""
@@ -128,9 +137,8 @@ class ContainedEnv:
     def _making(self, spec: Spec, name: str, folder: Path) -> tuple[Making, Path | None]:
         """And the host directory that its work directory is made from."""
         host = spec.image == "host"
-        root = self.base / "skeleton" if host else Path(spec.image).resolve()
-        if not root.is_dir():
-            raise bad_spec(f"{spec.image} is no directory that could be a root")
+        image = self._image(spec.image)
+        root = image.root
         inside = root / spec.workdir.lstrip("/")
         before = spec.tree.resolve() if spec.tree else inside if inside.is_dir() else self.base / "empty"
         if not before.is_dir():
@@ -144,12 +152,14 @@ class ContainedEnv:
                 raise bad_spec(f"{bind.source}: no such file or directory")
             mounts.append(Mount(bind.source.resolve(), bind.target))
         mounts.append(Mount(self.base / "agent", INSIDE))
-        argv = ["python3", "-I", "-S", "-E", f"{INSIDE}/agent.pyz", "--sandbox", name, "--workdir", spec.workdir]
+        argv = [image.python, "-I", "-S", "-E", f"{INSIDE}/agent.pyz", "--sandbox", name, "--workdir", spec.workdir]
         return Making(name, folder, root, mounts, spec.workdir, spec.limits, argv), before
 
     def describe(self) -> dict[str, object]:
         assert self._runtime is not None
         own: dict[str, object] = dict(self._runtime.facts())
+        if not self._ls:
+            own["weaker"] = probe.LS
         same = {"kind": "local", "isolation": self._runtime.name, "proven": self._proof, "network": self._exits.level}
         return {**same, **own, "kernel": platform.release()}
 

@@ -38,10 +38,10 @@ def _look(canaries: Sequence[Canary]) -> None:
                 pass
 
 
-def prove(channel: Channel, canaries: Sequence[Canary]) -> None:
+def prove(channel: Channel, python: str, canaries: Sequence[Canary]) -> None:
     """Raises `SandboxError(code="isolation_not_proven")` for whatever is within reach, and if it cannot be tried."""
     script = f"from typing import *\nCanary = object\n{getsource(_look)}\n_look({json.loads(json.dumps(canaries))!r})"
-    result = run(channel, order(["python3", "-I", "-c", script], timeout_s=DEADLINE_S, ring_bytes=0), DEADLINE_S)
+    result = run(channel, order([python, "-I", "-c", script], timeout_s=DEADLINE_S, ring_bytes=0), DEADLINE_S)
     said = (result.stdout + result.stderr).decode(errors="replace").strip()
     if not result.ok or said:
         message = f"the sandbox reaches {said or result.reason}"

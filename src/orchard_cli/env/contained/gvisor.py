@@ -24,6 +24,7 @@ END_S = 20.0
 OWN_BYTES = 192 * MIB  # what gVisor itself may take on top of the sandbox's memory and disk
 OWN_TASKS = 256
 # Into the cgroups first, so that all of it counts.
+
 JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit; shift; done; shift; exec "$@"'
 NAMESPACES = ("pid", "network", "ipc", "uts", "mount")
 

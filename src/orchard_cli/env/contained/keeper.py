@@ -28,6 +28,7 @@ class Kept:
     channel: Channel  # for what we ask of its agent ourselves
     before: Path | None  # what its work directory was made from
     workdir: str
+    python: str
     gone: Callable[[], None]
 
 
@@ -64,7 +65,7 @@ class Keeper:
         if op == "connect":
             return self._connect(kept, header)
         if op == "prove":
-            prove(kept.channel, header["canaries"])
+            prove(kept.channel, kept.python, header["canaries"])
         elif op == "listen":
             message = "this tier cannot open a way out of its sandboxes: no allowlist, no proxy, no model socket"
             raise _fault("client.bad_spec", message, "none", hint="env.isolation=bwrap can")

@@ -26,6 +26,7 @@ from ..service.bodies import (
     TokenBody,
     TokenView,
 )
+from ..service.problem import of_view
 from .client import Client
 from .sandbox import RemoteSandbox
 from .tree import Hashes
@@ -68,9 +69,12 @@ class RemoteEnv:
         self._audit = weakref.finalize(self, _left, self.client, self._open)
 
     def open(self, spec: Spec) -> RemoteSandbox:
+        return self.adopt(self.make(self.body(spec)))
+
+    def make(self, body: SandboxBody) -> SandboxView:
+        """One that is there, and left to itself: neither renewed nor closed by us."""
         if self._stop.is_set():
             raise _closed()
-        body = self.body(spec)
         headers = {PROOF: self._proof} if self._proof else {}
         raw = self.client.ask(
             "POST", "/v1/sandboxes", msgspec.json.encode(body), query={"wait": 60}, headers=headers, timeout_s=120.0
@@ -80,10 +84,8 @@ class RemoteEnv:
             raw = self.client.ask("GET", f"/v1/sandboxes/{view.id}", query={"wait": 50}, timeout_s=90.0)
             view = msgspec.json.decode(raw, type=SandboxView)
         if view.fault:
-            from ..service.problem import of_view
-
             raise of_view(view.fault)
-        return self.adopt(view)
+        return view
 
     def body(self, spec: Spec) -> SandboxBody:
         """What the server is asked for; uploads what it lacks."""

@@ -3,14 +3,13 @@
 import os
 import platform
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import ConfigError, installed
+from ..contained.choose import TIERS, contained
 from ..local.local import LocalEnv
 
-DEADLINE_S = 20.0
 PACKAGES = ("starlette", "uvicorn", "prometheus_client", "websockets")
 
 
@@ -29,7 +28,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    return [_bubblewrap(), *_engines(), _cgroups(), _overlay(), _packages(), _postgres(), _limits()]
+    return [_bubblewrap(), *map(_contained, TIERS), _cgroups(), _overlay(), _packages(), _postgres(), _limits()]
 
 
 def _bubblewrap() -> Finding:
@@ -47,28 +46,19 @@ def _bubblewrap() -> Finding:
     return Finding(what, "proven", f"tried from inside, held: {', '.join(sorted(proven))}; {limits}")
 
 
-def _engines() -> list[Finding]:
-    tried = {
-        "runsc (gVisor)": ("runsc", ("--network=none", "--ignore-cgroups", "do", "true"), "apt-get install runsc"),
-        "podman": ("podman", ("version", "--format", "{{.Server.Version}}"), "apt-get install podman"),
-        "docker": ("docker", ("version", "--format", "{{.Server.Version}}"), "an engine must run, not only the client"),
-    }
-    return [_engine(what, *how) for what, how in tried.items()]
-
-
-def _engine(what: str, program: str, arguments: tuple[str, ...], hint: str) -> Finding:
-    """Present, if it did what was asked within the deadline: some hang instead."""
-    path = shutil.which(program)
-    if path is None:
-        return Finding(what, "missing", f"{program} is not installed", hint)
+def _contained(tier: str) -> Finding:
+    what = f"{tier} (env.isolation={tier})"
     try:
-        done = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=DEADLINE_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(what, "failed", f"{type(error).__name__}: {error}", hint)
-    said = (done.stdout or done.stderr).strip().splitlines()
-    if done.returncode:
-        return Finding(what, "failed", said[-1] if said else f"exit {done.returncode}", hint)
-    return Finding(what, "present", f"answers{': ' + said[-1] if said else ''}; not used by orchard yet")
+        with contained(tier) as env:
+            said = env.describe()
+    except ConfigError as error:
+        state = "missing" if str(error).endswith("not installed") else "failed"
+        return Finding(what, state, str(error), error.hint)
+    proven = said["proven"]
+    assert isinstance(proven, dict)
+    limits = ", ".join(f"{name} by {said[name]}" for name in ("memory", "pids", "cpus", "disk"))
+    weaker = f"; {said['weaker']}" if "weaker" in said else ""
+    return Finding(what, "proven", f"tried from inside, held: {', '.join(sorted(proven))}; {limits}{weaker}")
 
 
 def _cgroups() -> Finding:
