@@ -72,8 +72,8 @@ def main() -> None:
 def _run() -> int:
     """The exit code. Raises `OrchardError` also for a wrong command line and for what the disk refuses."""
     again = Interrupted("interrupted", hint="give the same command again")
-    _grow()
     try:
+        _grow()
         code = app(prog_name="orchard", standalone_mode=False) or 0
         if code == again.exit_code:  # how one version of the command-line library passes Ctrl-C on; others abort
             raise again
