@@ -1,0 +1,81 @@
+"""Images without an engine: archives become roots, hostile ones become errors, and sandboxes are opened from them."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from orchard_cli.env.contained.choose import contained
+from orchard_cli.env.contained.image import Images
+from orchard_cli.env.sandbox import Spec
+from orchard_cli.errors import ConfigError, SandboxError
+
+from .images import base_layer, layer, save
+
+
+def test_a_layer_hides_what_a_lower_one_had(tmp_path: Path) -> None:
+    below = layer(("d", None), ("d/a", b"1"), ("d/b", b"2"), ("e", None), ("e/x", b"3"))
+    above = layer(("d/.wh.a", b""), ("e/.wh..wh..opq", b""), ("e/y", b"4"))
+    save(tmp_path / "image.tar", [below, above], {"PATH": "/opt/bin"})
+    image = Images(tmp_path / "images").find(str(tmp_path / "image.tar"))
+    assert sorted(str(path.relative_to(image.root)) for path in image.root.rglob("*")) == ["d", "d/b", "e", "e/y"]
+    assert image.env == {"PATH": "/opt/bin"}
+
+
+def test_links_in_an_image_are_followed_inside_of_it(tmp_path: Path) -> None:
+    save(
+        tmp_path / "i.tar", [layer(("usr", None), ("lib", "/usr/lib"), ("up", "../../..")), layer(("lib/f", b"x"))], {}
+    )
+    image = Images(tmp_path / "images").find(str(tmp_path / "i.tar"))
+    assert (image.root / "usr/lib/f").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("../outside", b"x")],
+        [("a", "b"), ("b", "a"), ("a/f", b"x")],
+        [("up", "../../../.."), ("up/orchard-outside", b"x")],
+        [("away", "/"), ("away/orchard-outside", b"x")],
+    ],
+)
+def test_nothing_lands_outside_of_the_root(tmp_path: Path, entries: list[tuple[str, bytes | str | None]]) -> None:
+    save(tmp_path / "i.tar", [layer(*entries)], {})
+    images = Images(tmp_path / "images")
+    try:
+        root = images.find(str(tmp_path / "i.tar")).root
+        assert (root / "orchard-outside").is_file()  # such links mean the image's own root
+    except SandboxError as error:
+        assert error.fault.code == "client.bad_spec"
+    assert not Path("/orchard-outside").exists() and not (tmp_path / "images/outside").exists()
+
+
+def test_what_is_no_image_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "no.tar").write_bytes(b"no tar at all")
+    with tarfile.open(tmp_path / "odd.tar", "w") as tar:
+        (tmp_path / "manifest.json").write_text("[{}]")
+        tar.add(tmp_path / "manifest.json", "manifest.json")
+    images = Images(tmp_path / "images")
+    for name in ("no.tar", "odd.tar", "missing.tar"):
+        with pytest.raises(SandboxError) as caught:
+            images.find(str(tmp_path / name))
+        assert caught.value.fault.code == "client.bad_spec"
+
+
+@pytest.mark.parametrize("tier", ["container", "gvisor"])
+def test_a_sandbox_is_made_from_an_archive(tmp_path: Path, tier: str) -> None:
+    try:
+        env = contained(tier)
+    except ConfigError as error:
+        pytest.skip(str(error))
+    save(
+        tmp_path / "image.tar",
+        [base_layer(tmp_path / "base"), layer(("testbed/.wh.hidden.txt", b""), ("testbed/new.txt", b"new\n"))],
+        {"PATH": "/usr/bin:/bin", "OF_IMAGE": "yes"},
+    )
+    with env, env.open(Spec(image=str(tmp_path / "image.tar"), workdir="/testbed")) as box:
+        assert box.exec("echo $OF_IMAGE", timeout_s=30).stdout == b"yes\n"
+        assert box.list() == ("kept.txt", "new.txt")
+        assert box.diff() == ""
+        box.exec("echo more >>kept.txt")
+        assert "+more" in box.diff() and "new.txt" not in box.diff()
