@@ -24,7 +24,6 @@ END_S = 20.0
 OWN_BYTES = 192 * MIB  # what gVisor itself may take on top of the sandbox's memory and disk
 OWN_TASKS = 256
 # Into the cgroups first, so that all of it counts.
-
 JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit; shift; done; shift; exec "$@"'
 NAMESPACES = ("pid", "network", "ipc", "uts", "mount")
 
@@ -73,10 +72,7 @@ class Gvisor:
         def why() -> str:
             return "oom" if group.counter("oom") else tail(log) or "its agent has ended"
 
-        def free() -> None:
-            _quiet([*self._runsc, "exec", making.name, "/bin/sh", "-c", "kill -9 -1"])
-
-        return Held(ours, end, why, free)
+        return Held(ours, end, why, lambda: self._free(making.name))
 
     def _end(self, name: str, process: "subprocess.Popen[bytes]", group: Group) -> None:
         """With its passage closed the agent ends, and with it all; if it does not, it is made to."""
@@ -91,6 +87,16 @@ class Gvisor:
             if group.remove():
                 return
             time.sleep(0.01)
+
+    def _free(self, name: str) -> None:
+        """By gVisor itself: a helper inside would be stopped like all others."""
+        try:
+            pids = json.loads(_run([*self._runsc, "ps", "-format", "json", name]))
+        except (ConfigError, ValueError) as error:
+            raise failed(f"runsc does not say what runs in the sandbox: {error}") from error
+        for pid in pids:
+            if pid != 1:
+                _quiet([*self._runsc, "kill", "-pid", str(pid), name, "KILL"])
 
     def facts(self) -> dict[str, str]:
         kept = self._cgroups.versions()
