@@ -68,7 +68,7 @@ async def download(chore: Chore, box: Sandbox, path: str) -> tuple[int, AsyncIte
 
     async def pieces() -> AsyncIterator[bytes]:
         sent = 0
-        async for piece in _streamed(chore, box, path) if isinstance(box, Streams) else _cut(chore, box, path, size):
+        async for piece in blocks(chore, box.fetch(path)) if isinstance(box, Streams) else _cut(chore, box, path, size):
             sent += len(piece)
             yield piece
         if sent != size or await _step(chore, box, SIZE, path) != seen:
@@ -77,10 +77,15 @@ async def download(chore: Chore, box: Sandbox, path: str) -> tuple[int, AsyncIte
     return size, pieces()
 
 
-async def _streamed(chore: Chore, box: Streams, path: str) -> AsyncIterator[bytes]:
-    pieces = box.fetch(path)
-    while block := await chore(lambda: joined(pieces)):
-        yield block
+async def blocks(chore: Chore, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Pieces of a blocking stream, joined; the next block is read while one is on its way."""
+    ahead = asyncio.ensure_future(chore(lambda: joined(pieces)))
+    try:
+        while block := await ahead:
+            ahead = asyncio.ensure_future(chore(lambda: joined(pieces)))
+            yield block
+    finally:
+        ahead.cancel()
 
 
 async def _cut(chore: Chore, box: Sandbox, path: str, size: int) -> AsyncIterator[bytes]:
@@ -129,11 +134,11 @@ async def upload(
 
 
 async def _store(chore: Chore, box: Streams, path: str, chunks: AsyncIterator[bytes], digest: "hashlib._Hash") -> int:
-    size, blocks = 0, pulled(chunks, asyncio.get_running_loop())
+    size, came = 0, pulled(chunks, asyncio.get_running_loop())
 
     def hashed() -> Iterator[bytes]:
         nonlocal size
-        for block in blocks:
+        for block in came:
             digest.update(block)
             size += len(block)
             yield block
@@ -143,14 +148,19 @@ async def _store(chore: Chore, box: Streams, path: str, chunks: AsyncIterator[by
 
 
 def pulled(chunks: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
-    """For a thread: each block is taken from the connection when it is asked for."""
-    blocks = gathered(chunks, BLOCK)
+    """For a thread: at most one block is taken from the connection before it is asked for."""
+    whole = gathered(chunks, BLOCK)
 
     async def following() -> bytes:
-        return await anext(blocks, b"")
+        return await anext(whole, b"")
 
-    while block := asyncio.run_coroutine_threadsafe(following(), loop).result():
-        yield block
+    ahead = asyncio.run_coroutine_threadsafe(following(), loop)
+    try:
+        while block := ahead.result():
+            ahead = asyncio.run_coroutine_threadsafe(following(), loop)
+            yield block
+    finally:
+        ahead.cancel()
 
 
 async def gathered(chunks: AsyncIterator[bytes], least: int) -> AsyncIterator[bytes]:

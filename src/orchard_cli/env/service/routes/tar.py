@@ -6,22 +6,21 @@ from collections.abc import AsyncIterator
 from starlette.responses import Response
 
 from ..call import Call, Operation, json, stream
-from ..transfer import joined, pulled
+from ..transfer import blocks, pulled
 from .files import BASE, MOST, _box
 
 TAR = "application/x-tar"
 
 
 async def get(call: Call) -> Response:
-    box, path, chore = await _box(call), call.query("path", "."), call.service.fleet.chore
-    pieces = box.pack(path)
-    first = await chore(lambda: joined(pieces))  # what is refused is refused before an answer has begun
+    box, path = await _box(call), call.query("path", ".")
+    found = blocks(call.service.fleet.chore, box.pack(path))
+    first = await anext(found, b"")  # what is refused is refused before an answer has begun
 
     async def told() -> AsyncIterator[bytes]:
-        piece = first
-        while piece:
-            yield piece
-            piece = await chore(lambda: joined(pieces))
+        yield first
+        async for block in found:
+            yield block
 
     return stream(told(), TAR)
 
