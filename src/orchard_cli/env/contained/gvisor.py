@@ -22,7 +22,10 @@ from .making import Making, failed
 HINT = "apt-get install runsc, as root"
 END_S = 20.0
 OWN_BYTES = 192 * MIB  # what gVisor itself may take on top of the sandbox's memory and disk
-OWN_TASKS = 256
+OWN_TASKS, TASKS_EACH = (
+    1024,
+    32,
+)  # of this machine, for gVisor and for each process inside: a backstop for what we watch
 # Into the cgroups first, so that all of it counts.
 JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit; shift; done; shift; exec "$@"'
 NAMESPACES = ("pid", "network", "ipc", "uts", "mount")
@@ -49,7 +52,7 @@ class Gvisor:
         group = self._cgroups.group(making.name, cpu=bool(making.limits.cpus))
         limits = making.limits
         room = (limits.memory_mb + limits.disk_mb) * MIB + OWN_BYTES if limits.memory_mb else 0
-        group.limit(room, limits.pids * 4 + OWN_TASKS if limits.pids else 0, limits.cpus)
+        group.limit(room, limits.pids * TASKS_EACH + OWN_TASKS if limits.pids else 0, limits.cpus)
         (making.folder / "config.json").write_text(json.dumps(bundle(making)))
         ours, theirs = socket.socketpair()
         log = making.folder / "log"
@@ -70,6 +73,8 @@ class Gvisor:
             self._end(making.name, process, group)
 
         def why() -> str:
+            if group.counter("refused"):
+                return "pid_limit"
             return "oom" if group.counter("oom") else tail(log) or "its agent has ended"
 
         return Held(ours, end, why, lambda: self._free(making.name))

@@ -18,6 +18,7 @@ from .gates import prove
 from .held import Held
 from .making import DOOR, INSIDE
 
+LIMITS = {"oom": "memory", "pid_limit": "processes"}
 LOOK_S, CARRY_S = 1.0, 900.0
 OWN = ("/proc", "/sys", "/dev", INSIDE, DOOR)  # what differs between any two
 
@@ -122,9 +123,9 @@ class Keeper:
 
 def gone(held: Held, effect: Effect) -> SandboxError:
     why = held.why()
-    if why == "oom":
-        text = "the sandbox went over its memory limit and was ended"
-        return SandboxError(text, code="workload.oom", attributable="model", effect=effect, retry="fresh")
+    if why in LIMITS:
+        text = f"the sandbox went over its limit of {LIMITS[why]} and was ended"
+        return SandboxError(text, code=f"workload.{why}", attributable="model", effect=effect, retry="fresh")
     return SandboxError(
         f"the sandbox is gone: {why or 'its agent has ended'}", code="infra.sandbox_lost", effect=effect
     )
