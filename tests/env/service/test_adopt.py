@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
 
@@ -121,7 +122,8 @@ def test_what_died_meanwhile_is_told_as_lost_and_leaves_nothing(tmp_path: Path) 
         assert [item["id"] for item in rest("GET", "/v1/sandboxes").json["items"]] == ["alive"]
         for path in ("", f"/execs/{begun}"):
             told = rest("GET", f"/v1/sandboxes/dead{path}")
-            assert (told.status, told.code) == (410, "client.gone") and "lost" in told.json["detail"]
+            assert (told.status, told.code, told.json["attributable"]) == (410, "infra.sandbox_lost", "infra")
+            assert "lost" in told.json["detail"]
         assert rest.out("alive", "echo yes") == "yes\n"
         left = base(state)
         server.terminate()
@@ -150,3 +152,46 @@ def test_the_sandboxes_of_a_server_that_lives_are_not_taken(tmp_path: Path) -> N
             assert second.url == "" and other.wait(20) == 2
         assert rest.out(id, "echo here") == "here\n"
     assert until(lambda: not left.exists())
+
+
+CONNECT = "CONNECT no.test:443 HTTP/1.1\\r\\nHost: no.test\\r\\n\\r\\n"
+ASK = f"exec 3<>/dev/tcp/127.0.0.1/61080; printf '{CONNECT}' >&3; head -1 <&3"
+
+
+def test_the_rules_of_the_network_outlive_it_too(tmp_path: Path) -> None:
+    """As they were last, and never wider: what was forbidden while it ran stays so."""
+    state, bound = tmp_path / "state", ("--network", "allowlist", "--allow", "no.test", "--allow", "two.test")
+    with serve(state, "--outlive-s", "60", *bound) as (rest, server):
+        id = rest.make(network="allowlist", allow=["no.test", "two.test"])
+        before = rest.out(id, ASK)
+        assert before.startswith("HTTP/1.1 50")  # allowed, and there is no such name
+        narrower = {"network": "allowlist", "allow": ["two.test"]}
+        assert rest("PUT", f"/v1/sandboxes/{id}/network", narrower).status == 200
+        kill(server)
+    with serve(state, "--outlive-s", "1", *bound) as (rest, server):
+        assert rest("GET", f"/v1/sandboxes/{id}/network").json["allow"] == ["two.test"]
+        assert rest.out(id, ASK).startswith("HTTP/1.1 403")
+        server.terminate()
+        server.wait(60)
+
+
+def test_killed_while_many_are_made_only_the_whole_ones_are_served(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with serve(state, "--outlive-s", "60") as (rest, server), ThreadPoolExecutor(8) as pool:
+        makes = [pool.submit(rest, "POST", "/v1/sandboxes", {"id": f"s{n}"}) for n in range(16)]
+        makes[3].result()
+        assert until(lambda: rest("GET", "/v1/sandboxes/s0").json["state"] == "ready")
+        kill(server)
+        for made in makes:
+            made.exception()
+    with serve(state, "--outlive-s", "1") as (rest, server):
+        found = [item["id"] for item in rest("GET", "/v1/sandboxes").json["items"]]
+        assert "s0" in found
+        assert [rest.out(id, "echo on") for id in found] == ["on\n"] * len(found)
+        doors = [path.name for path in base(state).glob("*.sock") if path.name != "spawner.sock"]
+        assert len(doors) == len(found)  # nothing lives that nobody knows
+        for id in found:
+            assert rest("DELETE", f"/v1/sandboxes/{id}").status == 204
+        assert not [path for path in base(state).glob("*.sock") if path.name != "spawner.sock"]
+        server.terminate()
+        assert server.wait(60) == 0

@@ -68,7 +68,7 @@ def test_a_killed_server_leaves_no_orphans_and_what_ran_is_not_run_again(tmp_pat
         lost = rest("POST", f"/v1/sandboxes/{id}/execs", {"script": f"exec sleep {mark}"}, key)
         assert (lost.status, lost.code, lost.json["effect"], lost.json["retry"]) == (
             410,
-            "client.gone",
+            "infra.sandbox_lost",
             "unknown",
             "fresh",
         )

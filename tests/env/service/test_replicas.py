@@ -43,8 +43,8 @@ def test_two_servers_on_one_database(pair: tuple[Pair, int]) -> None:
     until = time.monotonic() + 30
     while (told := b("GET", f"/v1/sandboxes/{id}")).status == 421 and time.monotonic() < until:
         time.sleep(0.2)
-    assert (told.status, told.code) == (410, "client.gone") and "lost" in told.json["detail"]
-    assert b("GET", f"/v1/sandboxes/{id}/execs/{begun}").code == "client.gone"
+    assert (told.status, told.code) == (410, "infra.sandbox_lost") and "lost" in told.json["detail"]
+    assert b("GET", f"/v1/sandboxes/{id}/execs/{begun}").code == "infra.sandbox_lost"
     assert id not in [item["id"] for item in b("GET", "/v1/sandboxes").json["items"]]
     assert gone(f"sleep\0{mark}")
     assert b.make(id=id) == id  # the name is free again, and nothing of the dead one is in the way

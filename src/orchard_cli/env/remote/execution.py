@@ -10,6 +10,7 @@ import msgspec
 
 from ...errors import SandboxError
 from ..execution import Event, ExecResult
+from ..running import GONE, LOST, lost_event
 from ..service.bodies import ExecBody, ExecView, exec_result
 from ..service.problem import of_view
 
@@ -28,7 +29,7 @@ class RemoteExecution:
         self._ask, self._frames, self._output, self._path = ask, frames, output, f"/execs/{view.id}"
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """A lost connection is resumed; raises `SandboxError` if the command was lost with its sandbox."""
+        """A lost connection is resumed; the last one of a command that was lost with its sandbox says so."""
         while True:
             try:
                 for frame in self._frames(self.id, after):
@@ -39,6 +40,9 @@ class RemoteExecution:
                     if frame["type"] == "exit":
                         return
             except SandboxError as error:
+                if error.fault.code in GONE:
+                    yield lost_event(after)
+                    return
                 if error.fault.code != "infra.connection_lost":
                     raise
 
@@ -65,7 +69,12 @@ class RemoteExecution:
         until = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         while True:
             wait = min(WAIT_S, max(0.0, until - time.monotonic()))
-            view = msgspec.json.decode(self._ask("GET", self._path, query={"wait": wait}), type=ExecView)
+            try:
+                view = msgspec.json.decode(self._ask("GET", self._path, query={"wait": wait}), type=ExecView)
+            except SandboxError as error:
+                if error.fault.code not in GONE:
+                    raise
+                return LOST
             if view.result:  # of a lost agent, beside the fault
                 return exec_result(view.result)
             if view.fault:

@@ -162,7 +162,8 @@ class Fleet:
             return live
         tenant, reason = self._gone.get(id, ("", ""))
         if reason and (who.admin or tenant == who.tenant):
-            raise refused(f"{kind} {id} is gone: {reason}", "client.gone", effect="unknown", retry="fresh")
+            code = "infra.sandbox_lost" if reason.startswith("lost") else "client.gone"
+            raise refused(f"{kind} {id} is gone: {reason}", code, effect="unknown", retry="fresh")
         raise refused(f"there is no {kind} {id[:100]}", MISSING[kind])
 
     async def locate(self, id: str, who: Principal, kind: Kind = "sandbox") -> Live:

@@ -25,6 +25,7 @@ STATUS = {
     "client.not_ready": 409,
     "client.not_live": 409,
     "client.gone": 410,
+    "infra.sandbox_lost": 410,
     "client.result_dropped": 410,
     "client.too_large": 413,
     "client.hash_mismatch": 422,
