@@ -39,6 +39,7 @@ class Execs:
 
     def __init__(self, sandbox: str, backend: Sandbox, pool: Executor):
         self._sandbox, self._backend, self._pool = sandbox, backend, pool
+        self._lasting = backend if isinstance(backend, Lasting) else None  # looked up once: that is slow
         self._known: dict[str, Execution] = {}
         self._ended: deque[Execution] = deque()  # of those
         self._size = 0  # bytes of their results
@@ -63,8 +64,8 @@ class Execs:
             options["stdin"] = None if body.open_stdin else options["stdin"]
             options["terminal"] = Terminal(body.rows, body.cols) if body.rows else None
             work = partial(hear, execution, self._backend, command, options, asyncio.get_running_loop())
-        elif isinstance(self._backend, Lasting):
-            work = partial(self._backend.exec, command, **options, key=execution.id)
+        elif self._lasting:
+            work = partial(self._lasting.exec, command, **options, key=execution.id)
         else:
             work = partial(self._backend.exec, command, **options)
         self._go(execution, work)
@@ -72,10 +73,10 @@ class Execs:
 
     async def inherit(self) -> list[Execution]:
         """Take over what an earlier server of this sandbox began: what ran has gone on, what ended is told."""
-        if not isinstance(self._backend, Lasting):
+        if not self._lasting:
             return []
         loop, found = asyncio.get_running_loop(), list[Execution]()
-        for handle in await loop.run_in_executor(self._pool, self._backend.executions):
+        for handle in await loop.run_in_executor(self._pool, self._lasting.executions):
             if handle.key.startswith("ex-"):
                 execution = Execution(handle.key, self._sandbox)
                 self._known[execution.id] = execution
