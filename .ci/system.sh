@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the machine itself must have: Python >= 3.11 with venv, git, and bubblewrap for the sandboxes.
-# As root with apt it is installed; otherwise one line says what is missing. `system.sh tests` also wants a browser and
-# a PostgreSQL server; where they cannot be had, the tests that need them are skipped by name.
+# As root with apt it is installed; otherwise one line says what is missing. `system.sh tests` also wants a browser,
+# a PostgreSQL server and the tools of two more tiers of isolation; where they cannot be had, the tests that need them
+# are skipped by name.
 set -eu
 python=${PYTHON:-python3}
 missing=
@@ -28,6 +29,9 @@ if [ "${1:-}" = tests ]; then
     done
     [ -n "$browser${PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH:-}" ] || wanted="$wanted chromium-headless-shell"
     [ -d /usr/lib/postgresql ] || command -v postgres >/dev/null 2>&1 || wanted="$wanted postgresql"
+    for name in podman runc runsc; do  # two more tiers of isolation: env.isolation=container and =gvisor
+        command -v "$name" >/dev/null 2>&1 || [ -x "/usr/sbin/$name" ] || wanted="$wanted $name"
+    done
     if [ -n "$wanted" ]; then
         if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
             apt-get update -qq

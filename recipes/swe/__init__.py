@@ -11,7 +11,6 @@ from pathlib import Path
 from orchard_cli import schema
 from orchard_cli.domain import Grade
 from orchard_cli.env.sandbox import Env, Sandbox, Spec
-from orchard_cli.errors import SandboxError
 from orchard_cli.harness.formats import FORMATS, chosen
 from orchard_cli.harness.loop import MiniLoop
 from orchard_cli.policy.scripted import ScriptedPolicy
@@ -54,7 +53,7 @@ class Domain:
         return MiniLoop(self._settings, Path(__file__).parent / "prompts" / self._settings.prompt)
 
     def spec(self, task: Task) -> Spec:
-        """What the task runs from. Raises `SandboxError` if the source cannot be had, or only as an image."""
+        """What the task runs from: a tree, or an image. Raises `SandboxError` if the source cannot be had."""
         if "files" in task.data:
             from .minibugs import tree
 
@@ -66,14 +65,7 @@ class Domain:
                 binds=environment.binds(made),
                 env=environment.variables(made),
             )
-        raise SandboxError(
-            f"{task.id} needs the container image {task.data['image']}, which no local sandbox can be made from",
-            code="needs_container",
-            attributable="client",
-            effect="none",
-            retry="never",
-            hint="it needs env=container; tasks with `sdist` run locally",
-        )
+        return Spec(image=task.data["image"], workdir=task.data["workdir"])
 
     def prepare(self, task: Task, sandbox: Sandbox) -> None:
         """Nothing: trees are made ready once, for all sandboxes."""

@@ -211,7 +211,7 @@ def test_a_task_that_needs_an_image_says_so_when_it_is_opened(index: Index, tmp_
     (task,) = domain.tasks("eval")
     with pytest.raises(SandboxError, match="swebench/sweb.eval.x86_64.pypi_1776_shop-1.0-1:latest") as caught:
         env.open(domain.spec(task))
-    assert "env=container" in caught.value.hint
+    assert "env.isolation=container" in caught.value.hint
     assert (caught.value.fault.attributable, caught.value.fault.retry) == ("client", "never")
 
 

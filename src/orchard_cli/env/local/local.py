@@ -29,6 +29,7 @@ BASE_ENV = {
     "TAR_OPTIONS": "--no-same-owner",  # one user id is all that there is inside
 }
 HINT = "apt-get install bubblewrap, or env.isolation=process to run without isolation"
+IMAGES = "env.isolation=container or gvisor, which take archives and what an engine of this machine holds"
 DEFAULT = Limits()
 RESERVED = ("/", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
 
@@ -108,6 +109,8 @@ class LocalEnv:
         self._exits.of(spec)  # refused before anything is made
         if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in RESERVED:
             raise _bad_spec(f"{spec.workdir} cannot be a work directory")
+        if spec.image != "host" and not Path(spec.image).is_dir():
+            raise _bad_spec(f"{spec.image} is no directory, and this tier knows no other images", IMAGES)
         return self._open(replace(spec, limits=limits), self._alive(), source="")
 
     def _alive(self) -> Link:
