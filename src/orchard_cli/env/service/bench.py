@@ -75,7 +75,9 @@ def served_by(folder: Path) -> Iterator[tuple[str, str]]:
     key = secrets.token_hex(16)
     argv = [sys.executable, "-m", "orchard_cli", "env", "serve", "--port", "0", "--state", str(folder / "state")]
     environment = {**os.environ, "ORCHARD_ENV_API_KEY": key}
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as server:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # Ctrl-C is for us: what was done until then is still asked for.
+    with subprocess.Popen(argv, env=environment, start_new_session=True, **pipes) as server:
         try:
             url = server.stdout.readline().strip() if server.stdout else ""
             if not url.startswith("http"):
