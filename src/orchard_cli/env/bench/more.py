@@ -39,7 +39,8 @@ class More:
         if self.faults:
             from .faults import faults
 
-            result["faults"] = [asdict(row) for row in faults(self.faults, note)]
+            rows = faults(self.faults, note)
+            result["faults"] = [{**vars(row), "said": dict(row.said)} for row in rows]  # `asdict` cannot copy a Counter
         if self.calls:
             from .chaos import chaos
 
