@@ -7,6 +7,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from .spawner import kernel
+
 NAME = re.compile(r"orchard-env-(\d+)-(\d+)-")
 
 
@@ -26,12 +28,21 @@ def sweep() -> None:
 
 def remove(folder: Path) -> None:
     """The folder of an environment and the cgroups of the same name; nothing if the spawner did it already."""
+    _unmount(folder)
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):
         for line in Path("/proc/self/mountinfo").read_text().splitlines():
             left, _, right = line.partition(" - ")
             if right.startswith(("cgroup ", "cgroup2 ")):
                 _remove_cgroups(Path(left.split(" ")[4]), folder.name)
+
+
+def _unmount(folder: Path) -> None:
+    """What the store of a container engine leaves there when nobody closed it."""
+    with suppress(OSError):
+        points = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        for point in reversed([point for point in points if point.startswith(f"{folder}/")]):
+            kernel.umount(point)
 
 
 def _remove_cgroups(mount: Path, name: str) -> None:
