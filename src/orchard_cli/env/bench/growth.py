@@ -4,6 +4,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,9 +40,10 @@ class Growth:
 
 def growth(cycles: int, minutes: float, note: Note, *, warm: int = WARM) -> Growth:
     """`cycles` times, or for so many minutes; 0 is no bound, one of them must be. Ctrl-C ends it with what was done."""
-    with LocalEnv() as env:
+    # In a thread of its own, so that an interrupt never leaves half a cycle.
+    with LocalEnv() as env, ThreadPoolExecutor(1) as worker:
         for _ in range(warm):
-            _cycle(env)
+            worker.submit(_cycle, env).result()
         before, began, done, failed, told = _count(env), time.monotonic(), 0, 0, time.monotonic()
         stopped = False
         try:
@@ -49,12 +51,13 @@ def growth(cycles: int, minutes: float, note: Note, *, warm: int = WARM) -> Grow
                 past = time.monotonic() - began
                 if (cycles and done >= cycles) or (minutes and past >= 60 * minutes):
                     break
-                failed += not _cycle(env)
+                failed += not worker.submit(_cycle, env).result()
                 if time.monotonic() - told > TELL_S:
                     told = time.monotonic()
                     note(f"{done + 1} cycles in {past / 60:.0f} min: {_text(_count(env))}")
         except KeyboardInterrupt:
             stopped = True
+        worker.submit(int).result()  # the cycle that was under way is over
         after = _settled(lambda: _count(env), before)
         return Growth(done, failed, (time.monotonic() - began) / 60, before, after, stopped)
 
