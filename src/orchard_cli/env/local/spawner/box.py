@@ -55,7 +55,7 @@ class Box:
         self.dead = ""  # why it is gone
         self._host = host
         self._loop, self._base, self._bwrap, self._rootless = loop, base, bwrap, rootless
-        self._monitor = self._init = self._proc = self._lifeline = -1
+        self._monitor = self._group = self._init = self._proc = self._lifeline = -1
         self._closing: list[Callable[[], None]] = []
         self._closed = False
         os.mkdir(base, 0o700)
@@ -113,7 +113,9 @@ class Box:
             argv,
             {"PATH": "/usr/bin:/bin"},
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for fd, target in ends],
+            setpgroup=0,  # so that `end` reaches the child that waits for it too
         )
+        self._group = monitor
         for fd in (lifeline[0], said[1], info[1], calls):
             os.close(fd)
         self._monitor = os.pidfd_open(monitor)
@@ -123,12 +125,11 @@ class Box:
         def started() -> None:
             timer.cancel()
             self._loop.unwatch(said[0])
-            stands = os.read(said[0], 1) == b"\n"
-            facts = os.read(info[0], 4096) if stands else b""
+            facts = os.read(info[0], 4096) if os.read(said[0], 1) == b"\n" else b""
             complaint = os.pread(errors, 4096, 0).decode(errors="replace").strip()
             for fd in (said[0], info[0], errors):
                 os.close(fd)
-            if stands:
+            if facts:
                 self._stands(json.loads(facts)["child-pid"])
                 ready(None)
             else:
@@ -216,10 +217,11 @@ class Box:
         # With its first process all others go; bubblewrap ends when it has seen that.
         if self.agent is not None:
             self.agent.end()
-        target = self._init if self._init >= 0 else self._monitor
-        if target >= 0:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(target, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            if self._init >= 0:
+                signal.pidfd_send_signal(self._init, signal.SIGKILL)
+            elif self._monitor >= 0:
+                os.killpg(self._group, signal.SIGKILL)
 
     def _monitor_ended(self, pid: int) -> None:
         self._loop.unwatch(self._monitor)

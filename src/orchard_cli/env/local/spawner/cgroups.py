@@ -1,6 +1,7 @@
 """Resource limits of the kernel, version 1 or 2, whichever this machine lets us write."""
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -28,8 +29,8 @@ class Hierarchy(NamedTuple):
 class Group:
     """The cgroup of one sandbox: one folder in each hierarchy."""
 
-    def __init__(self) -> None:
-        self.folders: list[tuple[Hierarchy, Path]] = []
+    def __init__(self, folders: Iterable[tuple[Hierarchy, Path]] = ()) -> None:
+        self.folders = list(folders)
         self.entries: list[int] = []  # open files, written by whoever joins
         self._open: dict[str, tuple[int, str]] = {}  # our name of a counter -> file, key of the line
         self._homes: list[int] = []  # of whoever joins for a moment only
