@@ -17,16 +17,18 @@ from .conftest import ROOT, Rest
 def serve(state: Path, *more: str, port: str = "0") -> Iterator[tuple[Rest, "subprocess.Popen[str]"]]:
     """`orchard env serve`, killed without notice at the end if it still runs."""
     argv = [sys.executable, "-m", "orchard_cli", "env", "serve", "--port", port, "--state", str(state), *more]
-    with subprocess.Popen(
-        argv,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "ORCHARD_ENV_API_KEY": ROOT},
-    ) as server:
+    said = state.with_name(f"{state.name}.said")
+    with (
+        said.open("a") as err,
+        subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=err, text=True, env={**os.environ, "ORCHARD_ENV_API_KEY": ROOT}
+        ) as server,
+    ):
         try:
             assert server.stdout is not None
-            yield Rest(server.stdout.readline().strip(), ROOT, state), server
+            url = server.stdout.readline().strip()
+            assert url, said.read_text()
+            yield Rest(url, ROOT, state), server
         finally:
             server.kill()
 
