@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import pytest
-from threading import Thread
 
 from orchard_cli.env.remote.env import RemoteEnv
 from orchard_cli.env.sandbox import Spec
