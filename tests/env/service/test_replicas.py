@@ -19,9 +19,10 @@ Pair = tuple[Rest, Rest]
 @pytest.fixture
 def pair(postgres: Postgres, tmp_path: Path) -> Iterator[tuple[Pair, int]]:
     """Both, and the pid of the first."""
+    url = postgres.fresh("replicas")
     with (
-        serve(tmp_path / "a", "--database", postgres.url, *DEAD) as (a, first),
-        serve(tmp_path / "b", "--database", postgres.url, *DEAD) as (b, second),
+        serve(tmp_path / "a", "--database", url, *DEAD) as (a, first),
+        serve(tmp_path / "b", "--database", url, *DEAD) as (b, second),
     ):
         yield (a, b), first.pid
         for server in (first, second):
