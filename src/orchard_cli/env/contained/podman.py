@@ -39,7 +39,7 @@ class Podman:
         if found is None:
             raise ConfigError("podman is not installed", hint=HINT)
         store = ["--root", str(base / "store"), "--runroot", str(base / "run"), "--cgroup-manager=cgroupfs"]
-        self._podman = [found, *store, "--log-level=error"]
+        self._podman, self._base = [found, *store, "--log-level=error"], base
         self.runtime = self._usable(base)
         self._podman += ["--runtime", self.runtime]
         self._calls = base / "calls.json"
@@ -134,6 +134,7 @@ class Podman:
                 capture_output=True,
                 text=True,
                 timeout=DEADLINE_S,
+                cwd=self._base,  # where its monitor leaves a file named `oom` when there was one
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise failed(f"podman: {type(error).__name__}: {error}") from error
