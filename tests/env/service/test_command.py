@@ -83,7 +83,7 @@ def test_a_shell_keeps_its_folder(rest: Rest) -> None:
         (("create", "--id", "Not valid"), {}, "an id is up to 63"),
         (("create", "--label", "x"), {}, "not KEY=VALUE"),
         (("create", "--lifetime-s", "0"), {}, "above 0"),
-        (("create", "--allow", "pypi.org"), {}, "network"),
+        (("create", "--allow", "example.org"), {}, "network"),
         (("rm", "sb-none"), {}, "there is no sandbox"),
         (("ps",), {"url": "nonsense"}, "not the address"),
         (("ps",), {"url": "http://127.0.0.1:1"}, "cannot be reached"),
