@@ -8,7 +8,7 @@ from typing import Any
 
 
 def setting(default: Any, *kinds: str, least: float | None = None, **more: Any) -> Any:
-    """A setting with what may be given: `least`, `above`, `most` of a number, `of` (its words) of a text.
+    """A setting with what may be given: `least`, `above`, `most`, `below` of a number, `of` (its words) of a text.
 
     It is read only when its section's `kind` is one of `kinds`, if there are any; giving it otherwise is noted.
     `limits.py` holds every setting to it, those of domains too; a list's items are held to it one by one.

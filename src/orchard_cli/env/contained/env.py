@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ...errors import ConfigError, SandboxError
+from ...errors import ConfigError
 from ..agent.pack import pack
 from ..channel import Channel
 from ..local import leftovers
@@ -180,6 +180,3 @@ class ContainedEnv:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-__all__ = ["ContainedEnv", "SandboxError"]

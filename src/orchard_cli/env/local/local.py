@@ -58,13 +58,17 @@ class LocalEnv:
         self._python = own_python() if self._isolated else ((), "")
         self._lock = threading.Lock()
         self._closed = False
+        self._proof: dict[str, bool] = {}
         self._lasting, self.left = lasting, tuple[Heir, ...]()
         self._exits = Exits(network, allow, isolated=self._isolated, log=network_log)
         leftovers.sweep()
         if not self._inherit():
             self._start()
         try:
-            self._proof = probe.prove(self, network, HINT, filtered=self._facts["seccomp"]) if self._isolated else {}
+            if self._isolated:
+                wanted = probe.wanted(network, filtered=self._facts["seccomp"])
+                probe.prove(self, wanted, HINT)
+                self._proof = dict.fromkeys(wanted, True)
         except BaseException:
             self.close()
             raise

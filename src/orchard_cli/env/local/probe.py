@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -52,33 +53,33 @@ def bubblewrap(hint: str) -> list[str]:
     return [path, *FLAGS, *(["--disable-userns"] if "--disable-userns" in offers else [])]
 
 
-def prove(env: Opens, network: str, hint: str, *, filtered: bool) -> dict[str, bool]:
-    """Open a sandbox and try what must fail. Raises `ConfigError` that names what did not hold."""
+def prove(env: Opens, wanted: Sequence[str], hint: str, *, where: str = "on this machine", more: str = "") -> set[str]:
+    """Open a sandbox and try what must fail, then run `more`: all words that held.
+
+    Raises `ConfigError` that names those of `wanted` which did not.
+    """
     with tempfile.NamedTemporaryFile(prefix="orchard-canary-") as canary, socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         arguments = [canary.name, str(listener.getsockname()[1]), str(Path("/proc/self/ns/pid").readlink())]
         try:
             with env.open(Spec()) as sandbox:
-                result = sandbox.exec(["/bin/bash", "-c", TRY, "probe", *arguments], timeout_s=DEADLINE_S)
+                result = sandbox.exec(["/bin/bash", "-c", TRY + more, "probe", *arguments], timeout_s=DEADLINE_S)
         except SandboxError as error:
             if error.fault.code == "isolation_not_proven":
-                message = f"isolation could not be proven on this machine: network ({error})"
+                message = f"isolation could not be proven {where}: network ({error})"
                 raise ConfigError(message, hint=hint) from error
-            raise ConfigError(f"no sandbox can be opened here: {error}", hint=hint) from error
+            raise ConfigError(f"no sandbox can be opened {where}: {error}", hint=hint) from error
     holds = set(result.stdout.decode(errors="replace").split())
-    wanted = [
-        "files",
-        "pids",
-        "sysctl",
-        "privileges",
-        "namespaces",
-        "writable",
-        *(["network"] if network != "host" else []),
-        *(["seccomp"] if filtered else []),  # some kernels have no filters: `describe` says so
-    ]
     failed = [name for name in wanted if name not in holds]
     if failed:
         said = result.stderr.decode(errors="replace").strip()[-500:]
-        raise ConfigError(f"isolation could not be proven on this machine: {', '.join(failed)} ({said})", hint=hint)
-    return {name: True for name in wanted}
+        raise ConfigError(f"isolation could not be proven {where}: {', '.join(failed)} ({said})", hint=hint)
+    return holds
+
+
+def wanted(network: str, *, filtered: bool) -> list[str]:
+    """What must hold of a sandbox of this machine's own kernel."""
+    words = ["files", "pids", "sysctl", "privileges", "namespaces", "writable"]
+    words += ["network"] if network != "host" else []
+    return words + (["seccomp"] if filtered else [])  # some kernels have no filters: `describe` says so
