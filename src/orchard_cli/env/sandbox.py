@@ -99,6 +99,14 @@ class Sandbox(Protocol):
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None: ...
 
+    def fetch(self, path: str) -> Iterator[bytes]:
+        """A file of any size, in pieces."""
+        ...
+
+    def store(self, path: str, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
+        """As `write`, for a file of any size: whole or not at all."""
+        ...
+
     def list(self, path: str = ".") -> tuple[str, ...]:
         """Names below a directory, sorted; directories end in `/`."""
         ...

@@ -4,7 +4,7 @@ import io
 import os
 import tarfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -14,23 +14,6 @@ from ..sandbox import Sandbox
 from ..service.trees import extract
 
 PIECE = 1 << 18
-
-
-class Pieces:
-    """Pieces to read as a file. The HTTP client wants to begin anew when a connection breaks; an iterator cannot."""
-
-    def __init__(self, pieces: Iterable[bytes]):
-        self._pieces, self._rest, self._begun = iter(pieces), b"", False
-
-    def seek(self, place: int) -> None:
-        if self._begun:
-            raise OSError("the connection broke while a stream was sent")
-
-    def read(self, size: int = -1) -> bytes:
-        self._begun = True
-        self._rest = self._rest or next(self._pieces, b"")
-        data, self._rest = (self._rest, b"") if size < 0 else (self._rest[:size], self._rest[size:])
-        return data
 
 
 def send_folder(box: Sandbox, folder: Path, path: str) -> int:

@@ -22,7 +22,7 @@ from ..service.problem import of_view
 from .attachment import Attachment
 from .client import Client
 from .execution import RemoteExecution, exec_body
-from .packed import Pieces
+from .sent import Hashed, Pieces
 from .tunnel import connect
 
 WAIT_S = 50.0  # of one request; then it is asked again
@@ -133,15 +133,19 @@ class RemoteSandbox:
         wanted = {"X-Content-SHA256": hashlib.sha256(data).hexdigest()}
         self._ask("PUT", "/files", data, query={"path": path, "mode": f"{mode:o}"}, headers=wanted)
 
+    def fetch(self, path: str) -> Iterator[bytes]:
+        return self._pieces("/files", path=path)
+
+    def store(self, path: str, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
+        query = {"path": path, "mode": f"{mode:o}"}
+        self._ask("PUT", "/files", cast(IO[bytes], Pieces(pieces)), query=query, timeout_s=3600.0)
+
     def download(self, path: str, target: Path | str) -> int:
         """A file of any size to this machine, in pieces; bytes. `target` appears only when it is whole."""
         part = Path(f"{target}.part")
         try:
-            with part.open("wb") as file, self._named(), self._read(path) as response:
-                size = 0
-                while piece := response.read(BLOCK):
-                    file.write(piece)
-                    size += len(piece)
+            with part.open("wb") as file:
+                size = sum(file.write(piece) for piece in self.fetch(path))
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
@@ -232,19 +236,3 @@ class _Named:
             raise SandboxError(
                 f"sandbox {self._id} was lost: {error.fault.message}", code="infra.sandbox_lost", effect="unknown"
             ) from error
-
-
-class Hashed:
-    """A file that is hashed while it is read."""
-
-    def __init__(self, file: IO[bytes]):
-        self._file, self.digest = file, hashlib.sha256()
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self.digest.update(data)
-        return data
-
-    def seek(self, place: int) -> None:
-        self._file.seek(place)
-        self.digest = hashlib.sha256()

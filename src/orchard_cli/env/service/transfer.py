@@ -7,8 +7,8 @@ import asyncio
 import hashlib
 import secrets
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Protocol, TypeVar
 
 from ...errors import SandboxError
 from ..sandbox import Sandbox
@@ -19,9 +19,7 @@ PIECE = 4 << 20
 BLOCK = 1 << 20  # of a stream
 STEP_S = 120.0
 SIZE = '[ -f "$1" ] || { [ -e "$1" ] && exit 4; exit 3; }; stat -Lc "%s %y %i" -- "$1"'
-READ = 'dd if="$1" bs=4M skip="$2" count=1 iflag=fullblock,nonblock status=none'
 BEGIN = 'mkdir -p -- "$(dirname -- "$1")" && [ ! -d "$1" ] && umask 077 && set -C && : >"$2"'
-APPEND = 'cat >>"$1"'
 END = 'chmod -- "$3" "$2" && mv -fT -- "$2" "$1"'
 
 
@@ -31,18 +29,9 @@ class Chore(Protocol):
     def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
 
 
-@runtime_checkable
-class Streams(Protocol):
-    """A sandbox whose files come and go as streams; in any other they are cut into pieces by commands."""
-
-    def fetch(self, path: str) -> Iterator[bytes]: ...
-
-    def store(self, path: str, pieces: Iterable[bytes], *, mode: int = 0o644) -> None: ...
-
-
-async def _step(chore: Chore, box: Sandbox, script: str, *words: str, stdin: bytes = b"") -> bytes:
+async def _step(chore: Chore, box: Sandbox, script: str, *words: str) -> bytes:
     argv = ["/bin/sh", "-c", script, "sh", *words]
-    result = await chore(lambda: box.exec(argv, stdin=stdin, timeout_s=STEP_S, max_bytes=2 * PIECE))
+    result = await chore(lambda: box.exec(argv, timeout_s=STEP_S))
     if result.ok:
         return result.stdout
     if result.exit_code == 3:
@@ -68,7 +57,7 @@ async def download(chore: Chore, box: Sandbox, path: str) -> tuple[int, AsyncIte
 
     async def pieces() -> AsyncIterator[bytes]:
         sent = 0
-        async for piece in blocks(chore, box.fetch(path)) if isinstance(box, Streams) else _cut(chore, box, path, size):
+        async for piece in blocks(chore, box.fetch(path)):
             sent += len(piece)
             yield piece
         if sent != size or await _step(chore, box, SIZE, path) != seen:
@@ -86,11 +75,6 @@ async def blocks(chore: Chore, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
             yield block
     finally:
         ahead.cancel()
-
-
-async def _cut(chore: Chore, box: Sandbox, path: str, size: int) -> AsyncIterator[bytes]:
-    for number in range((size + PIECE - 1) // PIECE):
-        yield await _step(chore, box, READ, path, str(number))
 
 
 def joined(pieces: Iterator[bytes]) -> bytes:
@@ -116,14 +100,7 @@ async def upload(
         raise refused(f"{path} is a directory", "client.is_a_directory")
     await _step(chore, box, BEGIN, path, scratch)
     try:
-        if isinstance(box, Streams):
-            size = await _store(chore, box, scratch, chunks, digest)
-        else:
-            size = 0
-            async for piece in gathered(chunks, PIECE):
-                digest.update(piece)
-                size += len(piece)
-                await _step(chore, box, APPEND, scratch, stdin=piece)
+        size = await _store(chore, box, scratch, chunks, digest)
         if sha256 and digest.hexdigest() != sha256.lower():
             raise refused("the bytes that came do not have this hash", "client.hash_mismatch", retry="same")
         await _step(chore, box, END, path, scratch, f"{mode:o}")
@@ -133,7 +110,7 @@ async def upload(
     return size, digest.hexdigest()
 
 
-async def _store(chore: Chore, box: Streams, path: str, chunks: AsyncIterator[bytes], digest: "hashlib._Hash") -> int:
+async def _store(chore: Chore, box: Sandbox, path: str, chunks: AsyncIterator[bytes], digest: "hashlib._Hash") -> int:
     size, came = 0, pulled(chunks, asyncio.get_running_loop())
 
     def hashed() -> Iterator[bytes]:

@@ -1,0 +1,38 @@
+"""What a request body is read from: a file with its hash, or pieces."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import IO
+
+
+class Hashed:
+    """A file that is hashed while it is read."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file, self.digest = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.digest.update(data)
+        return data
+
+    def seek(self, place: int) -> None:
+        self._file.seek(place)
+        self.digest = hashlib.sha256()
+
+
+class Pieces:
+    """Pieces to read as a file. The HTTP client wants to begin anew when a connection breaks; an iterator cannot."""
+
+    def __init__(self, pieces: Iterable[bytes]):
+        self._pieces, self._rest, self._begun = iter(pieces), b"", False
+
+    def seek(self, place: int) -> None:
+        if self._begun:
+            raise OSError("the connection broke while a stream was sent")
+
+    def read(self, size: int = -1) -> bytes:
+        self._begun = True
+        self._rest = self._rest or next(self._pieces, b"")
+        data, self._rest = (self._rest, b"") if size < 0 else (self._rest[:size], self._rest[size:])
+        return data
