@@ -2,17 +2,14 @@
 
     python bench/sandbox.py [--json] [--repeat 100]
 
-Every figure is wall-clock milliseconds in this process; failures stop the run. The list of 64 ends with an audit:
+Every figure is wall-clock milliseconds in this process; a failure counts as +∞. The list of 64 ends with an audit:
 processes, mounts, descriptors and cgroups of the spawner before and after.
 """
 
 import argparse
 import itertools
 import json
-import os
-import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,45 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
-from orchard_cli.env.agent.pack import pack
+from orchard_cli.env.bench.times import Figures, machine, timed
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.sandbox import Sandbox, Spec
-
-ECHO = "echo hi"
-BWRAP = (
-    *("bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"),
-    *("--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"),
-    *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "bash", "-c", ECHO),
-)
-Figures = dict[str, float]
-
-
-def machine() -> dict[str, object]:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory, 1),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "bwrap": subprocess.run(["bwrap", "--version"], capture_output=True, text=True).stdout.strip(),
-        "load_1min": os.getloadavg()[0],
-    }
-
-
-def timed(call: Callable[[], object], repeat: int) -> Figures:
-    call()
-    times = []
-    for _ in range(repeat):
-        began = time.perf_counter()
-        call()
-        times.append((time.perf_counter() - began) * 1e3)
-    times.sort()
-    return {
-        "min": times[0],
-        "p50": statistics.median(times),
-        "p99": times[min(len(times) - 1, int(len(times) * 0.99))],
-        "n": repeat,
-    }
+from orchard_cli.env.service.bench import BWRAP, ECHO
 
 
 def bare(command: tuple[str, ...]) -> Callable[[], object]:
@@ -91,35 +53,11 @@ def followed(box: Sandbox, number: int) -> Iterator[object]:
 
 
 def busy(env: LocalEnv, spec: Spec, count: int = 800, threads: int = 16) -> dict[str, float]:
-    """Commands a second from sixteen threads, in one sandbox; the size of its agent; an agent started in an image."""
+    """Commands a second from sixteen threads, in one sandbox."""
     with env.open(spec) as box, ThreadPoolExecutor(threads) as pool:
         began = time.perf_counter()
         list(pool.map(lambda _: box.exec(ECHO), range(count)))
-        rate = count / (time.perf_counter() - began)
-        agent = Path(f"/proc/{env.spawner_pid}/task/{env.spawner_pid}/children").read_text().split()[-1]
-        text = Path(f"/proc/{agent}/status").read_text() + Path(f"/proc/{agent}/smaps_rollup").read_text()
-        sizes = {line.split()[0]: int(line.split()[1]) / 1024 for line in text.splitlines() if line.endswith("kB")}
-    return {"commands_s": rate, "agent_rss_mib": sizes["VmRSS:"], "agent_own_mib": sizes["Private_Dirty:"]} | packed()
-
-
-def packed(repeat: int = 15) -> dict[str, float]:
-    """An agent from one file, as in an image: milliseconds from start to ready, and its size."""
-    times, size = [], 0.0
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "agent.pyz")
-        file.write_bytes(pack())
-        for number in range(repeat):
-            command = ["/usr/bin/python3", "-I", "-S", "-E", str(file), "--socket", f"{folder}/{number}"]
-            began = time.perf_counter()
-            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-                assert process.stdin and process.stdout
-                process.stdin.write(b"token\n")
-                process.stdin.flush()
-                process.stdout.readline()
-                times.append((time.perf_counter() - began) * 1e3)
-                size = int(Path(f"/proc/{process.pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
-                process.kill()
-    return {"packed_ready_ms": statistics.median(times), "packed_rss_mib": size}
+        return {"commands_s": count / (time.perf_counter() - began)}
 
 
 def traces(env: LocalEnv) -> list[int]:

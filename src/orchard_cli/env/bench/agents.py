@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from ..agent.pack import pack
@@ -18,8 +19,7 @@ def agents(repeat: int, note: Note) -> dict[str, Figures]:
     """Milliseconds to ready, megabytes when new and after `COMMANDS` commands."""
     note("agents …")
     with LocalEnv() as env, env.open(Spec()) as box:
-        pid = family([env.spawner_pid])[-1]
-        pid = next((p for p in family([env.spawner_pid])[1:] if _is_agent(p)), pid)
+        pid = agent_of(env)
         found = {"forked, new: MB": sizes(pid)}
         for _ in range(COMMANDS):
             box.exec("echo hi")
@@ -28,11 +28,16 @@ def agents(repeat: int, note: Note) -> dict[str, Figures]:
     return {**found, "packed, new: MB": size, "packed, start to ready: ms": figures(times)}
 
 
-def _is_agent(pid: int) -> bool:
-    try:
-        return "python" in Path(f"/proc/{pid}/comm").read_text()
-    except OSError:
-        return False
+def agent_of(env: LocalEnv) -> int:
+    """The agent of the only sandbox of `env`."""
+    return next(pid for pid in family([env.spawner_pid])[1:] if command(pid).startswith("python"))
+
+
+def command(pid: int) -> str:
+    """Its name; empty if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def _packed(repeat: int) -> tuple[list[float], Figures]:

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ...errors import SandboxError
 from ..local.local import LocalEnv
 from ..sandbox import Limits, Sandbox, Spec
+from .agents import agent_of, command
 from .times import Note, family
 
 SMALL = Limits(memory_mb=64, pids=16, disk_mb=16)
@@ -95,26 +95,16 @@ def _leave(box: Sandbox) -> None:
         box.close()
 
 
-def _agent(env: LocalEnv) -> int:
-    return next(pid for pid in family([env.spawner_pid])[1:] if _command(pid).startswith("python"))
-
-
 def _init(env: LocalEnv) -> int:
     """The first process of the sandbox."""
-    bwrap = next(pid for pid in family([env.spawner_pid])[1:] if _command(pid) == "bwrap")
+    bwrap = next(pid for pid in family([env.spawner_pid])[1:] if command(pid) == "bwrap")
     return family([bwrap])[1]
-
-
-def _command(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    return ""
 
 
 def _idle_kill(env: LocalEnv) -> Said:
     box = env.open(Spec(limits=SMALL))
     try:
-        os.kill(_agent(env), signal.SIGKILL)
+        os.kill(agent_of(env), signal.SIGKILL)
         time.sleep(0.05)
         return _of(lambda: box.exec("echo hi"))
     finally:
@@ -144,7 +134,7 @@ KINDS: dict[str, tuple[str, Make]] = {
     "no such directory": ("client", _runs("true", cwd="/nowhere")),
     "no such image": ("client", _bad_spec),
     "closed": ("client", _closed),
-    "agent killed under a command": ("infra", _killed(_agent)),
+    "agent killed under a command": ("infra", _killed(agent_of)),
     "agent killed before a command": ("infra", _idle_kill),
     "first process killed from outside": ("infra", _killed(_init)),
     "spawner killed under a command": ("infra", _killed(lambda env: env.spawner_pid)),
