@@ -1,7 +1,8 @@
 """What RL adds to SFT in the demo, over several seeds: `orchard swe run seed=N` each, then one paired interval.
 
 A seed changes tasks, teacher, weights and sampling. Tasks of all seeds are pooled; the interval resamples tasks.
-Arguments: seeds (default 0 1 2). Runs that are there are used, so the script can be stopped and started again.
+Arguments: seeds (default 0 1 2) and settings, such as `harness.max_tokens=64`. Runs that are there are used, so the
+script can be stopped and started again.
 """
 
 import subprocess
@@ -23,10 +24,11 @@ def counts(seed: int, policy: str, heat: str) -> list[Counts]:
 
 
 def main() -> None:
-    seeds = [int(word) for word in sys.argv[1:]] or [0, 1, 2]
+    settings = [word for word in sys.argv[1:] if "=" in word]
+    seeds = [int(word) for word in sys.argv[1:] if "=" not in word] or [0, 1, 2]
     print(describe())
     for seed in seeds:
-        words = [f"seed={seed}", f"run=gain-{seed}", f"out={OUT}", "eval.attempts=4"]
+        words = [f"seed={seed}", f"run=gain-{seed}", f"out={OUT}", "eval.attempts=4", *settings]
         subprocess.run(
             [sys.executable, "-m", "orchard_cli", "swe", "run", *words], check=True, stdout=subprocess.DEVNULL
         )
