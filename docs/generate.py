@@ -1,9 +1,11 @@
-"""Write docs/settings.md from `schema.py`: every setting, its default and its one line of meaning."""
+"""Write docs/settings.md from `schema.py`: every setting, its default, its limits and its one line of meaning."""
 
 import ast
 import dataclasses
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from orchard_cli import schema
 
@@ -29,14 +31,22 @@ def rows(cls: type, prefix: str, said: dict[tuple[str, str], str]) -> list[str]:
             lines += rows(type(default), f"{prefix}{field.name}.", said)
         else:
             shown = repr(default) if isinstance(default, str) else str(default)
-            lines.append(f"| `{prefix}{field.name}` | `{shown}` | {said[cls.__name__, field.name]} |")
+            meaning = said[cls.__name__, field.name]
+            lines.append(f"| `{prefix}{field.name}` | `{shown}` | {limits(field.metadata)} | {meaning} |")
     return lines
+
+
+def limits(metadata: Mapping[str, Any]) -> str:
+    """What may be given, as `schema.setting` has it."""
+    signs = {"least": "≥", "above": ">", "most": "≤", "below": "<"}
+    numbers = [f"{sign} {metadata[name]}" for name, sign in signs.items() if metadata.get(name) is not None]
+    return ", ".join([*numbers, *metadata.get("of", ())])
 
 
 def page() -> str:
     head = "# Settings\n\nMade from `src/orchard_cli/schema.py` by `make docs`.\n"
     head += "A choice such as `rl=bar` sets several at once; see `conf/`.\n\n"
-    table = "| setting | default | meaning |\n| --- | --- | --- |\n"
+    table = "| setting | default | may be | meaning |\n| --- | --- | --- | --- |\n"
     return head + table + "\n".join(rows(schema.Config, "", meanings())) + "\n"
 
 
