@@ -115,11 +115,7 @@ class ContainedEnv:
 
         env = {**BASE_ENV, **image.env, **spec.env}
         sandbox = LocalSandbox(self.keeper, name, spec.workdir, (held.dial, token), env, fork)
-        try:
-            sandbox.adopt(self._exits.attach(sandbox, spec))
-        except BaseException:
-            sandbox.close()
-            raise
+        self._exits.give(sandbox, spec)
         return sandbox
 
     def _image(self, name: str) -> Image:

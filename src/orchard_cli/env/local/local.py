@@ -157,11 +157,7 @@ class LocalEnv:
         sandbox = LocalSandbox(
             link, reply["box"], reply["workdir"], door, env, fork=lambda box: self._open(spec, link, source=box)
         )
-        try:
-            sandbox.adopt(self._exits.attach(sandbox, spec))
-        except BaseException:
-            sandbox.close()
-            raise
+        self._exits.give(sandbox, spec)
         return sandbox
 
     def describe(self) -> dict[str, object]:

@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from ...errors import ConfigError
 from ..sandbox import Spec
@@ -13,6 +14,12 @@ from .network import Network
 from .plan import bound
 from .rules import Policy
 from .ways import Listens, Ways, attach, bad_spec
+
+
+class Takes(Listens, Protocol):
+    def adopt(self, ways: Ways) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Exits:
@@ -62,6 +69,14 @@ class Exits:
             return attach(self.network, inside, policy, self._bound, spec.model, self._canaries.all)
         except ConfigError as error:
             raise bad_spec(error) from error
+
+    def give(self, sandbox: Takes, spec: Spec) -> None:
+        """`attach`, and the sandbox told of it; closed if it cannot have what the spec asks for."""
+        try:
+            sandbox.adopt(self.attach(sandbox, spec))
+        except BaseException:
+            sandbox.close()
+            raise
 
     def close(self) -> None:
         self._canaries.close()
