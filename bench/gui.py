@@ -8,6 +8,7 @@ their goal. `--browsergym` names a Python that has `browsergym-miniwob` installe
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -15,12 +16,15 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from machine import describe
 from orchard_cli.recipes.gui import chromium, miniwob
 from orchard_cli.recipes.gui.browser import Browser, View
+from orchard_cli.recipes.gui.miniwob import source
 from orchard_cli.recipes.gui.seats import Seats
+from orchard_cli.recipes.gui.visit import VIEWPORT
 
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.sandbox import Sandbox
@@ -35,9 +39,11 @@ def task(page: str, seed: int = 0) -> Task:
     return Task(f"{page}-{seed}", "gui", "", data={"page": page, "seed": seed})
 
 
-def opened(seats: Seats, sandbox: Sandbox, page: str, view: str = "axtree", seed: int = 0) -> Browser:
-    keep = View(view, lambda picture: str(len(picture)))
-    return Browser(seats, sandbox, miniwob.site(), miniwob.visit(task(page, seed)), keep, lambda _: None)
+def opened(seats: Seats, sandbox: Sandbox, page: str, view: str = "axtree", *, large: bool = False) -> Browser:
+    """`large`: in a window of 1280 x 720, as shops and live sites have it; else in that of the published pages."""
+    keep, visit = View(view, lambda picture: str(len(picture))), miniwob.visit(task(page))
+    visit = replace(visit, viewport=VIEWPORT) if large else visit
+    return Browser(seats, sandbox, miniwob.site(), visit, keep, lambda _: None)
 
 
 def figures(times: list[float]) -> Figures:
@@ -56,11 +62,11 @@ def clocked(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def steps(seats: Seats, sandbox: Sandbox, view: str, repeat: int) -> Figures:
+def steps(seats: Seats, sandbox: Sandbox, view: str, repeat: int, *, large: bool = False) -> Figures:
     """Hovers and clicks on what does not end the episode, then looks."""
     times = []
     for page in PAGES:
-        browser = opened(seats, sandbox, page, view)
+        browser = opened(seats, sandbox, page, view, large=large)
         browser.open()
         for number in range(max(1, repeat // len(PAGES))):
             call = ToolCall("c", "hover" if number % 2 else "click", {"point_2d": [900 - number, 500]})
@@ -87,6 +93,7 @@ def crowd(env: LocalEnv, count: int) -> Figures:
     """Memory of `count` browsers at once, each with a page open: proportional set size of all their processes."""
     seats = Seats(reuse=2)
     spec = chromium.spec(miniwob.site())
+    before = len(below(env.spawner_pid))
     with ThreadPoolExecutor(2) as pool, tempfile.TemporaryDirectory():
         boxes = [env.open(spec) for _ in range(count)]
         browsers = [opened(seats, box, PAGES[i % len(PAGES)]) for i, box in enumerate(boxes)]
@@ -98,7 +105,7 @@ def crowd(env: LocalEnv, count: int) -> Figures:
     seats.close()
     for box in boxes:
         box.close()
-    return {"browsers": count, "start_s": took, "pss_gib": memory / 2**30, "left": len(below(env.spawner_pid))}
+    return {"browsers": count, "start_s": took, "pss_gib": memory / 2**30, "left": len(below(env.spawner_pid)) - before}
 
 
 def below(pid: int) -> list[int]:
@@ -140,6 +147,9 @@ def load_all(seats: Seats, sandbox: Sandbox) -> dict[str, object]:
 BROWSERGYM = """
 import json, sys, time
 import browsergym.miniwob, gymnasium
+from playwright.sync_api import BrowserType
+launch = BrowserType.launch  # it starts two browsers, one for its chat: both are to be the one that we measure
+BrowserType.launch = lambda *a, **k: launch(*a, **k | {"executable_path": sys.argv[3], "headless": True})
 times, resets = [], []
 for page in sys.argv[1].split(","):
     env = gymnasium.make("browsergym/miniwob." + page)
@@ -153,7 +163,12 @@ print(json.dumps([times, resets]))
 
 def browsergym(python: str, repeat: int) -> dict[str, Figures]:
     pages = ",".join(PAGES[:2])
-    said = subprocess.run([python, "-c", BROWSERGYM, pages, str(repeat // 4)], capture_output=True, text=True)
+    said = subprocess.run(
+        [python, "-c", BROWSERGYM, pages, str(repeat // 4), str(chromium.executable())],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"MINIWOB_URL": f"{(source.pages() / 'miniwob').as_uri()}/"},
+    )
     if said.returncode:
         sys.exit(f"error: BrowserGym did not run: {said.stderr.strip().splitlines()[-1]}")
     times, again = json.loads(said.stdout.splitlines()[-1])
@@ -171,6 +186,8 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         table["step, text"] = steps(seats, sandbox, "axtree", options.repeat)
         table["step, screenshot"] = steps(seats, sandbox, "screenshot", options.repeat)
         table["step, both"] = steps(seats, sandbox, "both", options.repeat)
+        for view in ("axtree", "screenshot", "both", "marks"):
+            table[f"1280x720, {view}"] = steps(seats, sandbox, view, options.repeat, large=True)
         if options.load_all:
             result["all pages"] = load_all(seats, sandbox)
         seats.close()

@@ -40,7 +40,8 @@ class Domain:
         self._seats = Seats(config.reuse)
         self._finals: weakref.WeakKeyDictionary[Sandbox, dict[str, Any]] = weakref.WeakKeyDictionary()
         self.blobs: Blobs | None = None
-        self.concurrency = 4 * (os.cpu_count() or 1)
+        self.pictures = config.view != "axtree"
+        self.concurrency = 2 * (os.cpu_count() or 1)  # a browser at work takes a core
 
     def tasks(self, split: Split) -> Iterator[Task]:
         return self._set.tasks(split)
@@ -103,6 +104,12 @@ class Domain:
         return CALLS[self._settings.format]
 
     def script(self, task: Task, *, seed: int, error_rate: float) -> Policy:
+        """Raises `ConfigError` where there is no text: a script reads the lines that a policy is given, no pictures."""
+        if self._config.view == "screenshot":
+            raise ConfigError(
+                "the scripted teacher and the oracle of `check` read text, not pictures: domain.view=screenshot",
+                hint="domain.view=axtree|both|marks, or a teacher that sees: teacher=qwen3_vl_235b",
+            )
         return self._set.script(task, seed=seed, error_rate=error_rate, format=self._format)
 
     def noop(self, task: Task) -> ScriptedPolicy:

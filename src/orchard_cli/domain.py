@@ -22,8 +22,9 @@ class Grade:
 class Domain(Protocol):
     """A recipe's behaviour. Built from its own config (`recipes/<name>/__init__.py: Config, Domain`).
 
-    A domain that shows pictures has an attribute `blobs: Blobs | None`; the run's store is put there before the first
-    attempt. One that holds something beyond its sandboxes may offer `close()`; it is called once, after the last stage.
+    A domain that can show pictures has an attribute `blobs: Blobs | None`; the run's store is put there before the
+    first attempt. Its `pictures` says whether it will: models that read text alone are then refused beforehand.
+    One that holds something beyond its sandboxes may offer `close()`; it is called once, after the last stage.
     """
 
     name: str

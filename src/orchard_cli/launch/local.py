@@ -16,6 +16,7 @@ from ..compose import Composed, compose
 from ..console import Console
 from ..domain import Domain
 from ..errors import ConfigError
+from ..policy import sight
 from ..runs.rundir import RunDir
 from ..stages.context import READS, Context
 from ..stages.credit import refuse_unforkable
@@ -44,6 +45,8 @@ def launch(domain: str, stage: str, words: Sequence[str], *, json: bool = False,
         policies.need_torch()
     run = RunDir.of(domain, composed.config)
     context = make_context(composed, run, console)
+    if "sft" in STAGES[stage] and composed.config.model.kind == "tiny" and getattr(context.domain, "pictures", False):
+        raise sight.unseen("model=tiny")
     if stage == "run" and composed.config.credit.kind == "branch":  # before a teacher is paid for attempts
         refuse_unforkable([(d, t) for d in context.by_harness().values() for t in context.tasks("train")[:1]])
     summaries: dict[str, Any] = {}

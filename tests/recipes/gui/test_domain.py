@@ -11,6 +11,7 @@ from orchard_cli import schema
 from orchard_cli.compose import compose
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.errors import ConfigError, GradeError
+from orchard_cli.launch.local import launch
 from orchard_cli.outcome import Outcome
 from orchard_cli.policy.policy import Policy, Sampling
 from orchard_cli.policy.scripted import ScriptedPolicy
@@ -122,6 +123,18 @@ def test_the_shop_is_solved_by_its_teacher_alone(env: LocalEnv) -> None:
     for policy in (made.noop(task), *made.wrong(task)):
         assert tried(made, task, policy, env).outcome is Outcome.UNSOLVED, policy.name
     made.close()
+
+
+def test_a_script_is_not_sent_where_there_is_nothing_to_read() -> None:
+    made = domain(Config(view="screenshot"))
+    with pytest.raises(ConfigError, match="read text, not pictures"):
+        made.script(next(made.tasks("train")), seed=0, error_rate=0.0)
+
+
+@pytest.mark.parametrize("stage", ["run", "train", "sft"])
+def test_a_model_that_reads_text_alone_is_refused_before_attempts_with_pictures_are_made(stage: str) -> None:
+    with pytest.raises(ConfigError, match="model=tiny reads text alone"):
+        launch("gui", stage, ["domain.view=both"])
 
 
 @pytest.mark.parametrize("artifact", ["", "[]", "{}", '{"status": null}', '{"status": 5}'])
