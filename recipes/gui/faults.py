@@ -12,6 +12,7 @@ SITE = (
         "navigation",
         "navigation_timeout",
         "redirect_loop",
+        "certificate",
         "captcha",
         "blocked",
         "http_auth",

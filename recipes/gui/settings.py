@@ -26,6 +26,8 @@ class Config(schema.Domain):
     """Name of the environment variable that holds the judge's key."""
     judge_screenshots: int = schema.setting(3, least=0)
     """Last screenshots that the judges webvoyager and deepshop are shown; 0: all."""
+    any_certificate: bool = False
+    """Open sites whose certificate no authority vouches for: those of one's own (task files)."""
     sites: list[str] = field(default_factory=list)
     """Only tasks at these sites, or below them (task files); empty: all."""
     not_sites: list[str] = field(default_factory=list)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 VIEWPORT = (1280, 720)
+RESET = ("url", "viewport", "clock_ms", "any_certificate", "begin", "probe", "before", "after")  # for the driver
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Visit:
     url: str
     viewport: tuple[int, int] = VIEWPORT
     clock_ms: int = 0  # what the page's clock shows at the start; 0: the real one
+    any_certificate: bool = False  # also those that no authority vouches for
     begin: str = ""
     probe: str = ""
     before: Request | None = None
@@ -61,4 +63,4 @@ class Visit:
     def reset(self) -> dict[str, Any]:
         """Arguments of the driver's `reset`."""
         plain = asdict(self)
-        return {key: plain[key] for key in ("url", "viewport", "clock_ms", "begin", "probe", "before", "after")}
+        return {key: plain[key] for key in RESET}

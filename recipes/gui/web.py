@@ -96,7 +96,7 @@ class Web:
         return SITE
 
     def visit(self, task: Task) -> Visit:
-        return Visit(str(task.data["start_url"]))
+        return Visit(str(task.data["start_url"]), any_certificate=self._config.any_certificate)
 
     def grade(self, task: Task, state: Mapping[str, Any]) -> Grade:
         raise GradeError(f"{task.id}: a site of the web has no state that we could read", code="no_state")

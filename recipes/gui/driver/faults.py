@@ -28,6 +28,8 @@ def net_error(message: str) -> tuple[str, str]:
         return "aborted", "the navigation was given up (a download, or no content)"
     if name == "ERR_TOO_MANY_REDIRECTS":
         return "redirect_loop", "it redirects for ever"
+    if "CERT" in name or "SSL" in name:
+        return "certificate", f"its certificate is not to be trusted ({name})"
     if any(word in name for word in DOWN):
         return "site_down", f"the site cannot be reached ({name})"
     if "Timeout" in message:

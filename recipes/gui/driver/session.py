@@ -45,7 +45,7 @@ class Session:
         self._deeds: Deeds | None = None
         self._probe = ""
         self._status: Any = None
-        self._kind: tuple[Any, int] | None = None  # viewport and clock of the attempt
+        self._kind: tuple[Any, ...] | None = None  # what the attempt's profile was made for
         self._after: dict[str, Any] | None = None
         self._spare: tuple[Any, asyncio.Task[Any]] | None = None  # a profile made ahead, and for what
 
@@ -70,6 +70,7 @@ class Session:
         *,
         viewport: tuple[int, int],
         clock_ms: int = 0,
+        any_certificate: bool = False,
         begin: str = "",
         probe: str = "",
         before: dict[str, Any] | None = None,
@@ -87,7 +88,7 @@ class Session:
         if before:
             await asyncio.to_thread(fetch, before)
         self._probe, self._status, self._after = probe, None, after
-        self._tabs = await self._fresh((viewport[0], viewport[1]), clock_ms)
+        self._tabs = await self._fresh((viewport[0], viewport[1]), clock_ms, any_certificate)
         self._context = self._tabs.context
         self._deeds = Deeds(self._tabs, viewport, self.own_port)
         await self._goto_start(url)
@@ -104,14 +105,14 @@ class Session:
             self._spare = (self._kind, asyncio.ensure_future(self._turn_over(*self._kind)))
         return {}
 
-    async def _turn_over(self, viewport: tuple[int, int], clock_ms: int) -> Tabs:
+    async def _turn_over(self, *kind: Any) -> Tabs:
         await self._drop()
-        return await self._make(viewport, clock_ms)
+        return await self._make(*kind)
 
-    async def _fresh(self, viewport: tuple[int, int], clock_ms: int) -> Tabs:
+    async def _fresh(self, *kind: Any) -> Tabs:
         """A profile of its own with an empty tab: no cookies, no storage, no cache."""
         spare, self._spare = self._spare, None
-        self._kind = (viewport, clock_ms)
+        self._kind = kind
         if spare is not None:
             with contextlib.suppress(Exception):
                 made: Tabs = await spare[1]
@@ -119,14 +120,15 @@ class Session:
                     return made
                 self._tabs, self._context = made, made.context
         await self._drop()
-        return await self._make(viewport, clock_ms)
+        return await self._make(*kind)
 
-    async def _make(self, viewport: tuple[int, int], clock_ms: int) -> Tabs:
+    async def _make(self, viewport: tuple[int, int], clock_ms: int, any_certificate: bool) -> Tabs:
         context = await self._browser.new_context(
             viewport={"width": viewport[0], "height": viewport[1]},
             device_scale_factor=1,
             accept_downloads=False,
             service_workers="block",
+            ignore_https_errors=any_certificate,
             locale="en-US",
             timezone_id="UTC",
         )

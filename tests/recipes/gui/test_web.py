@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from orchard_cli.recipes.gui import Config, Domain
 
 from orchard_cli import schema
@@ -58,15 +60,29 @@ def address() -> str:
         return str(probe.getsockname()[0])
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[int]:
     http = ThreadingHTTPServer(("0.0.0.0", 0), Pages)  # noqa: S104 - a sandbox comes from elsewhere
+    if tls:
+        http.socket = tls.wrap_socket(http.socket, server_side=True)
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield http.server_address[1]
     http.shutdown()
     http.server_close()
     thread.join()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    yield from serving()
+
+
+@pytest.fixture
+def secure() -> Iterator[int]:
+    """The same pages by TLS, with a certificate of an authority that no browser knows."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert(address()).configure_cert(tls)
+    yield from serving(tls)
 
 
 @pytest.fixture
@@ -169,6 +185,28 @@ def test_an_allow_listed_site_is_reached_through_the_sandboxes_proxy(
     assert any("It costs $12.50." in m.content for m in tried.messages)
     assert len(endpoint.pictures(0)) == 2 and "It costs" not in endpoint.texts(0)  # pictures, where there are any
     made.close()
+
+
+def test_https_passes_the_proxy_and_certificates_are_checked_unless_told_otherwise(
+    tmp_path: Path, env: LocalEnv, secure: int, endpoint: Endpoint
+) -> None:
+    here = address()
+    if here.startswith("127."):
+        pytest.skip("this machine has no address but loopback")
+    file = written(tmp_path / "t.jsonl", row("Mugs--0", f"https://{here}:{secure}/"))
+    with LocalEnv(network="allowlist", allow=(f"{here}:{secure}",)) as network:
+        for trusting in (False, True):
+            made = domain(file, any_certificate=trusting, **asks(endpoint))
+            (task,) = made.tasks("eval")
+            policy = acting([ToolCall("c", "click", {"id": 1})], [ToolCall("c", "done", {"response": "$12.50"})])
+            tried = attempt(Job(task, policy, Sampling(), "eval", 0), made, network)
+            made.close()
+            if trusting:
+                assert tried.outcome is Outcome.SOLVED, tried.fault
+                assert any("It costs $12.50." in m.content for m in tried.messages)
+            else:
+                assert tried.outcome is Outcome.INFRA_ERROR and tried.fault
+                assert tried.fault.code == "site.certificate" and "ERR_CERT" in tried.fault.message
 
 
 def test_without_a_network_the_run_is_told_so_and_no_site_is_blamed(
