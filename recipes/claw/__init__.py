@@ -19,7 +19,7 @@ from .loaders.calls import Calls
 from .loaders.workspace import Workspace
 from .tasks.sets import TaskSet
 
-HARNESSES = ("assistant", "skills")  # what `harness=all` stands for
+HARNESSES = ("assistant", "mcp", "skills")  # what `harness=all` stands for
 
 
 @dataclass

@@ -1,6 +1,6 @@
-"""The assistant's harnesses: native tools in a loop of calls, or a shell with SKILL.md files and the `claw` command.
+"""The assistant's harnesses: native calls, the same calls to an MCP server, or a shell with SKILL.md files.
 
-Both act on the same world through the same operations, and leave the same export; only `face` in the audit differs.
+All act on the same world through the same operations, and leave the same export; only `face` in the audit differs.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from orchard_cli.harness.react import ReactLoop
 from orchard_cli.policy.policy import Policy, Sampling
 from orchard_cli.task import Task
 
+from .mcp_tools import McpTools
 from .skills.documents import documents
 from .tools import NativeTools
 
@@ -46,6 +47,27 @@ class SkillsLoop:
         return self._loop.run(task, sandbox, policy, sampling, resume=resume)
 
 
+class McpLoop:
+    """The loop of native calls over the tools that an MCP server in the sandbox lists."""
+
+    name = "mcp"
+    forkable = False
+
+    def __init__(self, config: schema.Harness, prompts: Path):
+        self._loop = ReactLoop(replace(config, kind=ReactLoop.name), prompts / config.prompt, McpTools)
+
+    def run(
+        self,
+        task: Task,
+        sandbox: Sandbox,
+        policy: Policy,
+        sampling: Sampling,
+        *,
+        resume: Transcript | None = None,
+    ) -> Transcript:
+        return self._loop.run(task, sandbox, policy, sampling, resume=resume)
+
+
 def has_shell(config: schema.Harness) -> bool:
     """Whether the agent has a shell in the sandbox: then gone services are its own doing (`launch.export`)."""
     return config.kind == SkillsLoop.name
@@ -63,5 +85,6 @@ def harness(config: schema.Harness, prompts: Path) -> Harness:
 
 HARNESSES: dict[str, Callable[[schema.Harness, Path], Harness]] = {
     ReactLoop.name: lambda config, prompts: ReactLoop(config, prompts / config.prompt, NativeTools),
+    McpLoop.name: McpLoop,
     SkillsLoop.name: lambda config, prompts: SkillsLoop(config),
 }

@@ -87,13 +87,13 @@ DEEDS = [
 ]
 
 
-def test_both_harnesses_leave_the_same_export(start: Open) -> None:  # noqa: F811
+def test_all_harnesses_leave_the_same_export(start: Open) -> None:  # noqa: F811
     exports = []
-    for kind in ("react", "skills"):
-        config = schema.Harness(kind=kind, format="calls" if kind == "react" else "fence")
+    for kind in ("react", "mcp", "skills"):
+        config = schema.Harness(kind=kind, format="fence" if kind == "skills" else "calls")
         speech = CommandSpeech(FORMATS["fence"])
         say = speech.say if kind == "skills" else lambda call: CALLS["calls"].encode([call])
-        sandbox = start()
+        sandbox = start(mcp=kind == "mcp")
         policy = ScriptedPolicy.replies("script", [say(call) for call in DEEDS])
         task = Task("t", "claw", "Do it.", data={"world": small()})
         ended = harness(config, PROMPTS).run(task, sandbox, policy, Sampling())
@@ -105,8 +105,8 @@ def test_both_harnesses_leave_the_same_export(start: Open) -> None:  # noqa: F81
             assert "not_found: no mail m99" in turns[3].result
             assert sandbox.list("/skills/mail") == ("SKILL.md",)
     faces = [{entry.pop("face") for entry in export["audit"]} for export in exports]
-    assert faces == [{"native"}, {"cli"}]
-    assert exports[0] == exports[1] and exports[0]["answer"] == "all well"
+    assert faces == [{"native"}, {"mcp"}, {"cli"}]
+    assert exports[0] == exports[1] == exports[2] and exports[0]["answer"] == "all well"
 
 
 def test_an_agent_that_only_says_that_it_is_done_has_not_answered(start: Open) -> None:  # noqa: F811
@@ -118,5 +118,5 @@ def test_an_agent_that_only_says_that_it_is_done_has_not_answered(start: Open) -
 
 
 def test_a_harness_that_there_is_not_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"harness.kind is `mini`; there are: react, skills"):
+    with pytest.raises(ConfigError, match=r"harness.kind is `mini`; there are: react, mcp, skills"):
         harness(schema.Harness(kind="mini"), PROMPTS)
