@@ -157,6 +157,7 @@ def gc(url: Url = HERE, key_env: KeyEnv = KEY, json: Json = False) -> None:
 def bench(
     sandboxes: Annotated[int, typer.Option(help="Also so many at once: create, 4 commands each, delete.")] = 0,
     repeat: Annotated[int, typer.Option(help="Times of each measurement; 0: only what is named below.")] = 200,
+    isolation: Annotated[str, typer.Option(help="As env.isolation, for the main measurements.")] = "auto",
     peers: Annotated[Path | None, typer.Option(help="Folder for SWE-ReX and mini-swe-agent, beside us.")] = None,
     agents: Annotated[bool, typer.Option("--agents", help="An agent's memory and its way to ready.")] = False,
     fork: Annotated[int, typer.Option(metavar="MIB", help="Fork a workspace of this size.")] = 0,
@@ -176,7 +177,7 @@ def bench(
 
     console = Console(json_only=json)
     more = More(agents, fork, transfer, calls, faults, cycles, soak)
-    result = measure(repeat=repeat, sandboxes=sandboxes, note=console.note, peers_in=peers)
+    result = measure(isolation, repeat=repeat, sandboxes=sandboxes, note=console.note, peers_in=peers)
     result |= more.measure(max(1, repeat), console.note)
     if json:
         console.data(result)

@@ -26,7 +26,7 @@ def serve(
     no_auth: Annotated[bool, typer.Option("--no-auth", help="No keys; on a loopback address only.")] = False,
     isolation: Annotated[str, typer.Option(help="As env.isolation.")] = "auto",
     network: Annotated[str, typer.Option(help="As env.network.")] = "none",
-    image: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="A root that may be asked for.")] = None,
+    image: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="What `image` may name.")] = None,
     allow: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As env.allow; repeatable.")] = None,
     model: Annotated[list[str] | None, typer.Option(metavar="URL[=VAR]", help="A model they may call.")] = None,
     database: Annotated[str, typer.Option(help="postgresql://…, where several servers share one.")] = "",
@@ -42,7 +42,7 @@ def serve(
     from ..env.service.live import Terms
     from ..env.service.serve import Place
     from ..env.service.service import Settings
-    from .env_session import image_of, model_of, server_key, state_folder
+    from .env_session import images_of, model_of, server_key, state_folder
 
     console = Console()
     settings = Settings(
@@ -50,7 +50,7 @@ def serve(
         "" if no_auth else server_key(console, KEY),
         auth=not no_auth,
         database=database,
-        images={"host": "host"} | dict(map(image_of, image or ())),
+        images=images_of(image or (), isolation),
         models=dict(map(model_of, model or ())),
         terms=Terms(lease_s=lease_s),
         url=advertise,
@@ -62,17 +62,17 @@ def serve(
 
 
 def _run(console: Console, settings: "Settings", place: "Place", how: Mapping[str, Any]) -> None:
-    from ..env.local.local import LocalEnv
+    from ..env.contained.choose import any_tier
     from ..env.service.serve import address, listen, running
 
     listener = listen(place, settings.auth)
     settings = replace(settings, url=settings.url or address(listener))
     try:
-        with LocalEnv(**how) as env, running(env, settings, listener) as server:
+        with any_tier(**how) as env, running(env, settings, listener) as server:
             told = env.describe()
             console.note(f"isolation: {told['isolation']}, network: {how['network']}, state: {settings.state}")
-            if env.left:
-                console.note(f"{len(env.left)} sandboxes outlived a server before this one")
+            if left := getattr(env, "left", ()):
+                console.note(f"{len(left)} sandboxes outlived a server before this one")
             console.say(server.url)
             sys.stdout.flush()
             server.wait()

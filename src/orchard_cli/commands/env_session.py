@@ -71,9 +71,17 @@ def server_key(console: Console, name: str) -> str:
     return key
 
 
-def image_of(text: str) -> tuple[str, str]:
+def images_of(texts: Iterable[str], isolation: str) -> dict[str, str]:
+    """What a server of that tier lets its clients ask for."""
+    from ..env.contained.choose import TIERS
+
+    return {"host": "host"} | dict(image_of(text, held=isolation in TIERS) for text in texts)
+
+
+def image_of(text: str, *, held: bool = False) -> tuple[str, str]:
+    """With `held`, what is no path may be an image that an engine holds: whoever opens it will see."""
     name, equals, path = text.partition("=")
-    if not equals or not Path(path).exists():
+    if not equals or not path or not (held or Path(path).exists()):
         raise ConfigError(
             f"--image {text}: not NAME=PATH of something that exists", hint="--image mini=/srv/roots/mini"
         )

@@ -2,6 +2,8 @@
 
 from ... import schema
 from ...errors import ConfigError
+from ..local.lasting import Lasting
+from ..local.local import LocalEnv
 from ..sandbox import Limits
 from .env import ContainedEnv, Make
 from .gvisor import HINT as GVISOR_HINT
@@ -18,6 +20,20 @@ def contained(isolation: str, network: str = "none", limits: Limits | None = Non
         raise ConfigError(f"env.isolation={isolation} is not known", hint=", ".join(TIERS))
     make, hint = TIERS[isolation]
     return ContainedEnv(make, hint, network, limits or Limits())
+
+
+def any_tier(
+    isolation: str = "auto", network: str = "none", allow: tuple[str, ...] = (), lasting: Lasting | None = None
+) -> LocalEnv | ContainedEnv:
+    """Any word of `env.isolation`. Raises `ConfigError` for what that tier has not, or cannot prove."""
+    if isolation not in TIERS:
+        return LocalEnv(isolation, network, allow=allow, lasting=lasting)
+    if lasting is not None and lasting.keep_s > 0:
+        message = f"sandboxes of env.isolation={isolation} end with their server"
+        raise ConfigError(message, hint="leave --outlive-s out, or --isolation bwrap")
+    if allow:
+        raise ConfigError(f"env.isolation={isolation} has no way out for env.allow", hint="env.isolation=bwrap")
+    return contained(isolation, network)
 
 
 def open_contained(cfg: schema.Env) -> ContainedEnv:

@@ -199,7 +199,8 @@ class RemoteSandbox:
                 return
             self._closed = True
         try:
-            self._ask("DELETE", "", timeout_s=120.0)
+            with _Named(self.id):
+                self._client.ask("DELETE", self._path, timeout_s=120.0)
         except SandboxError as error:
             if error.fault.code != "infra.sandbox_lost":  # nothing is left to close
                 raise
@@ -220,6 +221,8 @@ class RemoteSandbox:
         return self._client.stream("GET", f"{self._path}/files", query={"path": path}, timeout_s=600.0)
 
     def _named(self) -> "_Named":
+        if self._closed:
+            raise SandboxError("this sandbox is closed", code="client.closed", attributable="client", retry="never")
         return _Named(self.id)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from ...errors import RunError
 from ..bench.peers import peers
 from ..bench.times import MS, Figures, Note, Table, figures, machine, once, row, timed
-from ..local.local import LocalEnv
+from ..contained.choose import any_tier
 from ..remote.env import RemoteEnv
 from ..sandbox import Env, Sandbox, Spec
 
@@ -33,7 +33,9 @@ BWRAP = (
 )
 
 
-def measure(*, repeat: int, sandboxes: int, note: Note, peers_in: Path | None = None) -> dict[str, Any]:
+def measure(
+    isolation: str = "auto", *, repeat: int, sandboxes: int, note: Note, peers_in: Path | None = None
+) -> dict[str, Any]:
     """Milliseconds by what was done; with `sandboxes`, also so many alive at once, over REST."""
     result: dict[str, Any] = {"machine": machine(), "ms": {}, "per_s": {}}
     if not repeat:
@@ -50,11 +52,11 @@ def measure(*, repeat: int, sandboxes: int, note: Note, peers_in: Path | None = 
         tree.mkdir()
         (tree / "a.txt").write_text("one\n")
         note("embedded …")
-        with LocalEnv() as env:
+        with any_tier(isolation) as env:
             result["isolation"] = env.describe()["isolation"]
             _measure(env, Spec(tree=tree), "embedded", repeat, result)
         note("over REST …")
-        with served(Path(folder)) as remote:
+        with served(Path(folder), isolation) as remote:
             _measure(remote, Spec(tree=tree), "REST", repeat, result)
             if sandboxes:
                 note(f"{sandboxes} sandboxes …")
@@ -63,17 +65,18 @@ def measure(*, repeat: int, sandboxes: int, note: Note, peers_in: Path | None = 
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[RemoteEnv]:
+def served(folder: Path, isolation: str = "auto") -> Iterator[RemoteEnv]:
     """A client of a server that runs as `orchard env serve` does."""
-    with served_by(folder) as (url, key), RemoteEnv(url, key) as env:
+    with served_by(folder, isolation) as (url, key), RemoteEnv(url, key) as env:
         yield env
 
 
 @contextmanager
-def served_by(folder: Path) -> Iterator[tuple[str, str]]:
+def served_by(folder: Path, isolation: str = "auto") -> Iterator[tuple[str, str]]:
     """Address and key of such a server, which is a child of this process."""
     key = secrets.token_hex(16)
     argv = [sys.executable, "-m", "orchard_cli", "env", "serve", "--port", "0", "--state", str(folder / "state")]
+    argv += ["--isolation", isolation]
     environment = {**os.environ, "ORCHARD_ENV_API_KEY": key}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     # Ctrl-C is for us: what was done until then is still asked for.

@@ -1,0 +1,97 @@
+"""Contained sandboxes over REST: conformance in a short form, the command that serves them, and what it refuses."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchard_cli.commands.env_session import image_of
+from orchard_cli.env.contained.choose import any_tier, contained
+from orchard_cli.env.local.lasting import Lasting
+from orchard_cli.env.remote import RemoteEnv
+from orchard_cli.env.sandbox import Sandbox, Spec
+from orchard_cli.env.service.bench import served
+from orchard_cli.env.service.serve import serving
+from orchard_cli.env.service.service import Settings
+from orchard_cli.errors import ConfigError
+
+from ..conftest import settled
+from ..test_conformance import (
+    test_background_child_returns_immediately,
+    test_bytes_that_are_no_text_stay_what_they_are,
+    test_changes_are_told_and_carried_over,
+    test_closed_is_closed,
+    test_death_by_signal_is_told,
+    test_fork_is_equal_then_apart,
+    test_missing_cwd_is_an_error_and_not_the_root,
+    test_output_is_bounded_in_memory_and_counted,
+    test_timeout_keeps_container_alive,
+    test_what_is_left_running_is_told_and_lives_on,
+)
+from .test_contained import traces
+
+__all__ = [  # they run here with the `place` and `box` of this file
+    "test_background_child_returns_immediately",
+    "test_bytes_that_are_no_text_stay_what_they_are",
+    "test_changes_are_told_and_carried_over",
+    "test_closed_is_closed",
+    "test_death_by_signal_is_told",
+    "test_fork_is_equal_then_apart",
+    "test_missing_cwd_is_an_error_and_not_the_root",
+    "test_output_is_bounded_in_memory_and_counted",
+    "test_timeout_keeps_container_alive",
+    "test_what_is_left_running_is_told_and_lives_on",
+]
+
+
+@pytest.fixture(scope="module", params=["container", "gvisor"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteEnv]:
+    try:
+        env = contained(request.param)
+    except ConfigError as error:
+        pytest.skip(str(error))
+    state = tmp_path_factory.mktemp("served") / "state"
+    with env:
+        with serving(env, Settings(state, "key")) as url, RemoteEnv(url, "key") as remote:
+            yield remote
+        assert settled(lambda: traces(f"{env.base.name}-"), []) == []
+
+
+@pytest.fixture
+def box(place: RemoteEnv, tmp_path: Path) -> Iterator[Sandbox]:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a.txt").write_text("one\n")
+    with place.open(Spec(tree=tree)) as opened:
+        yield opened
+
+
+def test_clients_are_told_the_tier(place: RemoteEnv) -> None:
+    assert place.describe()["isolation"] in ("gvisor", "container")
+
+
+def test_the_command_serves_a_tier_by_its_name(place: RemoteEnv, tmp_path: Path) -> None:
+    tier = str(place.describe()["isolation"])
+    with served(tmp_path, tier) as remote, remote.open(Spec()) as box:
+        assert remote.describe()["isolation"] == tier
+        assert box.exec("echo served").stdout == b"served\n"
+
+
+@pytest.mark.parametrize("tier", ["container", "gvisor"])
+def test_that_sandboxes_outlive_their_server_is_refused(tier: str, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "orchard_cli", "env", "serve", "--isolation", tier, "--outlive-s", "5"]
+    argv += ["--port", "0", "--state", str(tmp_path / "state")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env={**os.environ, "COLUMNS": "200"})
+    assert done.returncode != 0 and "end with their server" in done.stderr
+    with pytest.raises(ConfigError, match="end with their server"):
+        any_tier(tier, lasting=Lasting(tmp_path, 5.0))
+
+
+def test_an_image_that_an_engine_holds_may_be_offered_by_tiers_that_know_such() -> None:
+    assert image_of("py=python:3.11", held=True) == ("py", "python:3.11")
+    for text in ("py=python:3.11", "py", "py="):
+        with pytest.raises(ConfigError, match="--image"):
+            image_of(text)
