@@ -94,8 +94,8 @@ def test_too_many_processes_are_the_workloads_own_fault(place: ContainedEnv) -> 
 
 def test_what_the_tier_cannot_do_is_a_typed_error(place: ContainedEnv) -> None:
     for spec in (
-        Spec(network="allowlist"),
-        Spec(model=ModelEndpoint("http://127.0.0.1:1/v1")),
+        Spec(network="allowlist", allow=("x.test",)),
+        Spec(model=ModelEndpoint("http://127.0.0.1:1/v1", "NO_SUCH_KEY")),
         Spec(image="no/such:1"),
     ):
         with pytest.raises(SandboxError) as caught:
@@ -106,5 +106,5 @@ def test_what_the_tier_cannot_do_is_a_typed_error(place: ContainedEnv) -> None:
 @pytest.mark.parametrize("isolation", ["container", "gvisor"])
 def test_a_network_that_the_tier_does_not_have_is_refused_before_anything_is_made(isolation: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        open_env(schema.Env(isolation=isolation, network="open"))
+        open_env(schema.Env(isolation=isolation, network="host"))
     assert "network" in str(caught.value)

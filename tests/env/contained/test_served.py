@@ -11,6 +11,7 @@ import pytest
 from orchard_cli.commands.env_session import image_of
 from orchard_cli.env.contained.choose import any_tier, contained
 from orchard_cli.env.local.lasting import Lasting
+from orchard_cli.env.network.endpoint import ModelEndpoint
 from orchard_cli.env.remote import RemoteEnv
 from orchard_cli.env.sandbox import Sandbox, Spec
 from orchard_cli.env.service.bench import served
@@ -19,6 +20,7 @@ from orchard_cli.env.service.service import Settings
 from orchard_cli.errors import ConfigError
 
 from ..conftest import settled
+from ..network.conftest import FAR, Site, site
 from ..test_conformance import (
     test_background_child_returns_immediately,
     test_bytes_that_are_no_text_stay_what_they_are,
@@ -33,7 +35,9 @@ from ..test_conformance import (
 )
 from .test_contained import traces
 
-__all__ = [  # they run here with the `place` and `box` of this file
+__all__ = [
+    "site",
+    # they run here with the `place` and `box` of this file
     "test_background_child_returns_immediately",
     "test_bytes_that_are_no_text_stay_what_they_are",
     "test_changes_are_told_and_carried_over",
@@ -71,6 +75,13 @@ def box(place: RemoteEnv, tmp_path: Path) -> Iterator[Sandbox]:
 
 def test_clients_are_told_the_tier(place: RemoteEnv) -> None:
     assert place.describe()["isolation"] in ("gvisor", "container")
+
+
+def test_a_model_is_given_over_rest(place: RemoteEnv, site: Site) -> None:
+    with place.open(Spec(model=ModelEndpoint(f"http://{FAR}:{site.port}/v1"))) as box:
+        result = box.exec("curl -sS -m 20 $OPENAI_BASE_URL/chat/completions -d '{}'")
+        assert b"/v1/chat/completions" in result.stdout, result.stderr
+    assert [seen["path"] for seen in site.seen] == ["/v1/chat/completions"]
 
 
 def test_the_command_serves_a_tier_by_its_name(place: RemoteEnv, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import socket
 import time
 from _operator import _compare_digest as same_digest  # what hmac.compare_digest is, without loading hashes
 
-from . import carry, ports, transfer, trees
+from . import carry, ports, transfer, trees, ways
 from .children import Children
 from .commands import Commands
 from .connection import Connection
@@ -22,6 +22,7 @@ FILES = {
     **{("GET", "list"): transfer.names, ("GET", "stat"): transfer.facts, ("POST", "mkdir"): transfer.make},
     **{("POST", "move"): transfer.move, ("GET", "tar"): trees.pack, ("PUT", "tar"): trees.unpack},
     **{("GET", "ports"): ports.relay, ("GET", "changed"): carry.collect, ("PUT", "changed"): carry.restore},
+    ("GET", "ways"): ways.lead,
 }
 
 

@@ -1,5 +1,7 @@
 """Which runtime a word of `env.isolation` stands for, here."""
 
+from pathlib import Path
+
 from ... import schema
 from ...errors import ConfigError
 from ..local.lasting import Lasting
@@ -14,12 +16,19 @@ from .podman import Podman
 TIERS: dict[str, tuple[Make, str]] = {"gvisor": (Gvisor, GVISOR_HINT), "container": (Podman, ENGINE_HINT)}
 
 
-def contained(isolation: str, network: str = "none", limits: Limits | None = None) -> ContainedEnv:
+def contained(
+    isolation: str,
+    network: str = "none",
+    limits: Limits | None = None,
+    *,
+    allow: tuple[str, ...] = (),
+    network_log: Path | None = None,
+) -> ContainedEnv:
     """Raises `ConfigError` where that tier cannot be proven."""
     if isolation not in TIERS:
         raise ConfigError(f"env.isolation={isolation} is not known", hint=", ".join(TIERS))
     make, hint = TIERS[isolation]
-    return ContainedEnv(make, hint, network, limits or Limits())
+    return ContainedEnv(make, hint, network, limits or Limits(), allow=allow, network_log=network_log)
 
 
 def any_tier(
@@ -31,12 +40,10 @@ def any_tier(
     if lasting is not None and lasting.keep_s > 0:
         message = f"sandboxes of env.isolation={isolation} end with their server"
         raise ConfigError(message, hint="leave --outlive-s out, or --isolation bwrap")
-    if allow:
-        raise ConfigError(f"env.isolation={isolation} has no way out for env.allow", hint="env.isolation=bwrap")
-    return contained(isolation, network)
+    return contained(isolation, network, allow=allow)
 
 
 def open_contained(cfg: schema.Env) -> ContainedEnv:
-    if cfg.allow:
-        raise ConfigError(f"env.isolation={cfg.isolation} has no way out for env.allow", hint="env.isolation=bwrap")
-    return contained(cfg.isolation, cfg.network, Limits(cfg.memory_mb, cfg.pids, cfg.cpus, cfg.disk_mb))
+    limits = Limits(cfg.memory_mb, cfg.pids, cfg.cpus, cfg.disk_mb)
+    log = Path(cfg.network_log) if cfg.network_log else None
+    return contained(cfg.isolation, cfg.network, limits, allow=tuple(cfg.allow), network_log=log)

@@ -28,16 +28,26 @@ from .keeper import Keeper, Kept, gone
 from .making import INSIDE, Making, Mount, Runtime, bad_spec, failed
 
 GREET_S = 60.0
+OPEN = "env.network=open reaches all public addresses, by a proxy"
 Make = Callable[[Path], Runtime]
 
 
 class ContainedEnv:
     """See `Env`. Raises `ConfigError` when the isolation asked for cannot be proven here."""
 
-    def __init__(self, make: Make, hint: str, network: str = "none", limits: Limits = DEFAULT):
-        if network != "none":
-            raise ConfigError(f"this tier has no way out of its sandboxes: not env.network={network}", hint=hint)
-        self._limits, self._exits = limits, Exits(network, (), isolated=True)
+    def __init__(
+        self,
+        make: Make,
+        hint: str,
+        network: str = "none",
+        limits: Limits = DEFAULT,
+        *,
+        allow: tuple[str, ...] = (),
+        network_log: Path | None = None,
+    ):
+        if network == "host":
+            raise ConfigError("this tier never has the machine's own network: not env.network=host", hint=OPEN)
+        self._limits, self._exits = limits, Exits(network, allow, isolated=True, log=network_log)
         self._python = own_python()
         self._count, self._closed = 0, False
         self._lock = threading.Lock()
@@ -64,8 +74,6 @@ class ContainedEnv:
     def open(self, spec: Spec) -> Sandbox:
         limits = spec.limits if spec.limits != DEFAULT else self._limits
         self._exits.of(spec)  # refused before anything is made
-        if spec.model is not None:
-            raise bad_spec("this tier cannot give its sandboxes a model socket", hint="env.isolation=bwrap can")
         if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in (*RESERVED, "/run", "/tmp"):
             raise bad_spec(f"{spec.workdir} cannot be a work directory")
         spec = replace(spec, limits=limits, workdir=posixpath.normpath(spec.workdir))

@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ...errors import Effect, SandboxError
 from ..channel import Channel
 from ..local.link import Reply
 from . import comparison
+from .door import Door
 from .gates import prove
 from .held import Held
 from .making import DOOR, INSIDE
@@ -31,6 +32,7 @@ class Kept:
     workdir: str
     python: str
     gone: Callable[[], None]
+    doors: list[Door] = field(default_factory=list)
 
 
 class Keeper:
@@ -65,16 +67,21 @@ class Keeper:
             return {}, comparison.diff(kept.channel, kept.workdir, kept.before, self._scratch)
         if op == "connect":
             return self._connect(kept, header)
-        if op == "prove":
+        if op in ("prove", "listen"):
             prove(kept.channel, kept.python, header["canaries"])
-        elif op == "listen":
-            message = "this tier cannot open a way out of its sandboxes: no allowlist, no proxy, no model socket"
-            raise _fault("client.bad_spec", message, "none", hint="env.isolation=bwrap can")
-        return {}, b""
+        return self._listen(kept, box, header["port"]) if op == "listen" else ({}, b"")
 
     def _connect(self, kept: Kept, header: Mapping[str, Any]) -> Reply:
         query = {"timeout_s": header["timeout_s"]}
-        sock = kept.channel.upgrade(f"/v1/ports/{header['port']}", query=query, wait_s=header["timeout_s"] + 30.0)
+        wait_s = header["timeout_s"] + 30.0
+        return self._hand_over(kept.channel.upgrade(f"/v1/ports/{header['port']}", query=query, wait_s=wait_s))
+
+    def _listen(self, kept: Kept, box: str, port: int) -> Reply:
+        door = Door(self._scratch / box, kept.channel, port)
+        kept.doors.append(door)
+        return self._hand_over(door.listener)
+
+    def _hand_over(self, sock: socket.socket) -> Reply:
         with self._lock:
             self._count += 1
             self._passed[self._count] = sock
@@ -89,7 +96,11 @@ class Keeper:
             kept = self._kept.pop(box, None)
         if kept is not None:
             kept.channel.close()
+            for door in kept.doors:
+                door.shut()
             kept.held.end()
+            for door in kept.doors:
+                door.close()
             kept.gone()
         return {}, b""
 

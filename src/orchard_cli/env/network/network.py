@@ -22,11 +22,13 @@ LOOKUPS = 32
 
 
 class Gate:
-    """One listening socket that lies inside a sandbox, and the way it leads to. Any thread may use it."""
+    """One listening socket inside a sandbox, or of a relay there, and the way it leads to. Any thread may use it."""
 
     def __init__(self, network: "Network", listener: socket.socket, way: Egress | ModelSocket):
         self.way = way
-        self.address: tuple[str, int] = listener.getsockname()[:2]
+        # Through a Unix socket it is served by a relay inside, whose port we do not know.
+        unix = listener.family == socket.AF_UNIX
+        self.address: tuple[str, int] = ("", 0) if unix else listener.getsockname()[:2]
         self._network, self._listener = network, listener
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None

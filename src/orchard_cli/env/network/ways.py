@@ -27,7 +27,9 @@ class Listens(Protocol):
 
     def prove(self, canaries: Sequence[Canary]) -> None: ...
 
-    def listen(self, port: int, canaries: Sequence[Canary]) -> socket.socket: ...
+    def listen(self, port: int, canaries: Sequence[Canary]) -> socket.socket:
+        """After proof. Of another family than the internet's it serves a relay that has `port` inside."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -103,14 +105,14 @@ def bad_spec(error: ConfigError) -> SandboxError:
 
 def proxy_env(gate: Gate) -> dict[str, str]:
     """The names by which curl, git, pip, npm and most libraries look for a proxy."""
-    url = f"http://127.0.0.1:{gate.address[1]}"
+    url = f"http://127.0.0.1:{gate.address[1] or PROXY_PORT}"
     words = {"HTTP_PROXY": url, "HTTPS_PROXY": url, "ALL_PROXY": url, "NO_PROXY": LOCAL}
     return {**words, **{key.lower(): value for key, value in words.items()}}
 
 
 def model_env(gate: Gate, endpoint: ModelEndpoint) -> dict[str, str]:
     """Where the model is, also by the names that common clients read; their key is a word without meaning."""
-    root = f"http://127.0.0.1:{gate.address[1]}"
+    root = f"http://127.0.0.1:{gate.address[1] or MODEL_PORT}"
     url = root + endpoint.base
     return {
         "ORCHARD_MODEL_URL": url,
