@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := http,train,gguf,plot,env,postgres,gui,claw,dev
+EXTRAS := http,train,gguf,plot,env,postgres,gui,claw,claw-eval,dev
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: demo test test-all check bench docs venv system system-tests clean

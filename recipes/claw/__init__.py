@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from orchard_cli import schema
 from orchard_cli.domain import Grade
+from orchard_cli.env.network.endpoint import ModelEndpoint
 from orchard_cli.env.sandbox import Env, Sandbox, Spec
 from orchard_cli.harness.harness import Harness
 from orchard_cli.policy.policy import Policy
@@ -16,6 +17,7 @@ from orchard_cli.task import Split, Task
 
 from .assistant import Assistant
 from .loaders.calls import Calls
+from .loaders.served import Served
 from .loaders.workspace import Workspace
 from .tasks.sets import TaskSet
 
@@ -28,6 +30,12 @@ class Config(schema.Domain):
     """Seconds for a grader that is code of a task; declared checks need none."""
     synth: int = schema.setting(5, least=1)
     """Families that `claw synth` is to make; `n=5` says the same there."""
+    judge_model: str = ""
+    """Model that judges where a benchmark's own grader asks one (claw_eval)."""
+    judge_base_url: str = "https://api.openai.com/v1"
+    """Endpoint of the judge, with /v1."""
+    judge_api_key_env: str = "OPENAI_API_KEY"
+    """Name of the environment variable that holds the judge's key; empty: none is sent."""
     against: list[str] = field(default_factory=list)
     """Benchmarks that made families must not repeat, as KIND:PATH, such as claw_bench:FOLDER."""
 
@@ -42,6 +50,7 @@ class Domain:
         self._assistant = Assistant(harness, config.grader_timeout_s)
         self._calls = Calls(harness)
         self._workspace = Workspace(harness, config.grader_timeout_s)
+        self._served = Served(harness, config.grader_timeout_s, _judge(config))
 
     @property
     def problems(self) -> Sequence[object]:
@@ -75,7 +84,15 @@ class Domain:
     def wrong(self, task: Task) -> Sequence[Policy]:
         return self._of(task).wrong(task)
 
-    def _of(self, task: Task) -> Assistant | Workspace | Calls:
+    def _of(self, task: Task) -> Assistant | Workspace | Calls | Served:
         if "world" in task.data:
             return self._assistant
+        if "services" in task.data:
+            return self._served
         return self._calls if "tools" in task.data else self._workspace
+
+
+def _judge(config: Config) -> tuple[ModelEndpoint, str] | None:
+    if not config.judge_model:
+        return None
+    return ModelEndpoint(config.judge_base_url, config.judge_api_key_env), config.judge_model
