@@ -2,9 +2,10 @@
 
     python bench/claw_eval.py [COPY] [--only T106,T034] [--json]
 
-COPY is a copy of its repository, without which there is nothing to do; this Python must have what its runner imports (`orchard-cli[claw-eval]` and httpx). A
-model of a few lines, on this machine, calls up to three tools of each task with made-up arguments and then says one
-sentence; as judge it says 0.7. Both runners talk to it. Ends with 1 if any score differs.
+COPY is a copy of its repository, without which there is nothing to do; this Python must have what its runner imports
+(`orchard-cli[claw-eval]` and httpx). A model of a few lines, on this machine, calls up to three tools of each task with
+made-up arguments and then says one sentence; as judge it says 0.7. Both runners talk to it. Ends with 1 if any score
+differs.
 """
 
 import argparse
