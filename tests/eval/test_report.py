@@ -45,7 +45,10 @@ def test_each_policy_and_temperature_has_a_row_and_neighbours_are_compared():
     got = full()
     assert [(r.policy, r.temperature) for r in got.rows[:3]] == [("base", 0.0), ("sft", 0.0), ("rl", 0.0)]
     assert [e.name for e in got.rows[0].estimates] == ["pass@1"]
-    assert [e.name for e in got.rows[3].estimates] == ["pass@1", "pass@2", "pass@4", "pass^2", "pass^4"]
+    assert [e.name for e in got.rows[3].estimates] == [
+        *("pass@1", "pass@2", "pass@4", "pass^2", "pass^4"),
+        *("pass@4 (plug-in)", "pass^4 (plug-in)"),
+    ]
     pairs = [(c.temperature, c.difference.a, c.difference.b) for c in got.comparisons]
     assert pairs[:3] == [(0.0, "base", "sft"), (0.0, "sft", "rl"), (0.0, "base", "rl")] and len(pairs) == 6
     assert set(got.rows[1].families) == {"a", "b"} and got.rows[1].usage.completion_tokens == 60

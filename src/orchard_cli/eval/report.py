@@ -109,11 +109,14 @@ def _belongs(family: str, row: str) -> bool:
 
 
 def _row(cell: Cell, tasks: list[Counts], cfg: schema.Eval, seed: int) -> Row:
-    def measure(some: Sequence[Counts], k: int = 1, every: bool = False, missing: int = cell.missing) -> Estimate:
+    def measure(
+        some: Sequence[Counts], k: int = 1, every: bool = False, missing: int = cell.missing, rule: str = "unbiased"
+    ) -> Estimate:
         return estimate(
             some,
             k=k,
             every=every,
+            estimator=rule,
             confidence=cfg.confidence,
             resamples=cfg.resamples,
             seed=seed,
@@ -124,6 +127,8 @@ def _row(cell: Cell, tasks: list[Counts], cfg: schema.Eval, seed: int) -> Row:
     most = min(cfg.k, max((t.n + t.lost for t in tasks), default=1))
     wider = [k for k in ks(most) if k > 1]
     estimates = [measure(tasks), *(measure(tasks, k) for k in wider), *(measure(tasks, k, True) for k in wider)]
+    if wider:  # others report these for their k: the same attempts, another number
+        estimates += [measure(tasks, wider[-1], every, rule="plug-in") for every in (False, True)]
     families = _families(tasks)
     made = cell.trajectories
     return Row(
