@@ -97,8 +97,8 @@ def _notes(report: Report) -> str:
     level = f"{every[0].confidence:.0%}" if every else "no"
     return (
         f"Intervals: {level}, {' or '.join(how) or 'none'}. pass@k: at least one of k attempts is solved; pass^k: all "
-        "are; both unbiased, or `plug-in`: from each task's rate c/n, as 1 − (1 − c/n)^k and (c/n)^k. Means over tasks. "
-        "Comparisons: paired bootstrap over tasks, exact sign test."
+        "are; both unbiased, or `plug-in`: from each task's rate c/n, as 1 − (1 − c/n)^k and (c/n)^k. Means over "
+        "tasks. Comparisons: paired bootstrap over tasks, exact sign test."
     )
 
 
