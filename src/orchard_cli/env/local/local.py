@@ -6,6 +6,7 @@ import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,9 +155,8 @@ class LocalEnv:
         path = {"PATH": f"{folder}:{PATH}"} if folder else {}
         env = {**BASE_ENV, **path, **reply["env"], **spec.env}
         door = str(self.base / f"{reply['box']}.sock"), reply["token"]
-        sandbox = LocalSandbox(
-            link, reply["box"], reply["workdir"], door, env, fork=lambda box: self._open(spec, link, source=box)
-        )
+        fork = partial(self._open, spec, link)
+        sandbox = LocalSandbox(link, reply["box"], reply["workdir"], door, env, fork, reply.get("way", ""))
         self._exits.give(sandbox, spec)
         return sandbox
 

@@ -47,10 +47,12 @@ class LocalSandbox:
         door: tuple[str | Dial, str],  # where its agent listens, and the token that it asks for
         env: Mapping[str, str],
         fork: Callable[[str], Sandbox],
+        way: str = "",
     ):
         self.id, self.workdir = f"{link.pid}-{box}", workdir
         self._link, self._box, self._env, self._fork = link, box, dict(env), fork
         self._channel = Channel(door[0], box, door[1], self._lost)
+        self.way = way  # how a fork got its files: `sealed` (the origin's are shared), or `copied: ` and why
         self.ways: Ways | None = None
         self._closed = False
         self._lock = threading.Lock()

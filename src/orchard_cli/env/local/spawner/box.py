@@ -4,6 +4,7 @@ import json
 import mmap
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,12 +15,13 @@ from ...agent.loop import Loop
 from . import kernel, roots
 from .agents import AgentProcess
 from .cgroups import Group
-from .enter import Door
-from .ground import Bounds, Inside, Way, kill_all_here, strike
+from .enter import Door, close_user_namespaces
+from .ground import KINDS, Bounds, Inside, Way, kill_all_of
+from .layers import Layers
+from .sealing import Origin
 
 Ready = Callable[[dict[str, Any] | None], None]  # gets the fault, if there is one
 CREATE_DEADLINE = 30.0
-KINDS = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 # The first process says that it stands, then waits for a child that waits for the spawner's end; the waiting
 # collects whatever dies inside. It keeps one harmless capability that nothing else inside has, so that nothing
 # inside can trace or end it; if the child is killed, another takes its place.
@@ -45,10 +47,12 @@ class Making(NamedTuple):
 
 class Box:
     def __init__(
-        self, loop: Loop, making: Making, base: str, group: Group, *, host: int, bwrap: Sequence[str], rootless: bool
+        self, loop: Loop, making: Making, base: str, group: Group, host: int, bwrap: list[str], rootless: bool
     ):
         self.making, self.group, self.workdir = making, group, making.workdir
+        self.layers, self.way = Layers(making.tree), ""  # how its files came to it, if it is a fork
         self.jobs: set[Any] = set()
+        self.turns = deque[Callable[[], None]]()  # forks that are under way, and that wait for these
         self.agent: AgentProcess | None = None
         self.door = Door()
         self.pulse = mmap.mmap(-1, mmap.PAGESIZE)
@@ -69,26 +73,28 @@ class Box:
         """Mount and start. `changes` may already hold those of another sandbox."""
         if self.dead:
             raise OSError(f"the sandbox was {self.dead} before it stood")
-        root = f"{self._base}/root"
-        os.mkdir(root)
-        os.mkdir(f"{self._base}/shm")
-        os.chmod(f"{self._base}/shm", roots.STICKY)
-        self._overlay(self.making.root, "top", root)
+        root, work, shm = (f"{self._base}/{name}" for name in ("root", "place", "shm"))
+        for place in (root, work, shm):
+            os.mkdir(place)
+        os.chmod(shm, roots.STICKY)
+        self._overlay([self.making.root], "top", root)
         for name, lower in self.making.systems:
             self._layer(lower, name, f"/{name}")
-        self._layer(self.making.tree, "work", self.making.workdir)
-        roots.mount_binds(root, self.making.binds)
+        os.close(roots.point(root, self.workdir))
+        self._overlay(self.layers.below, self.layers.upper, work)
+        self.layers.mounted(work)
+        roots.mount_binds(root, work, self.workdir, self.making.binds)
         for name in ("proc", "dev"):
             os.close(roots.point(root, name))
         self._spawn(root, ready)
 
-    def _overlay(self, lower: int, name: str, target: str) -> None:
-        roots.overlay(lower, self.changes, name, target, userxattr=self._rootless)
+    def _overlay(self, lowers: list[int], name: str, target: str) -> None:
+        roots.overlay(lowers, self.changes, name, target, userxattr=self._rootless)
 
     def _layer(self, lower: int, name: str, path: str) -> None:
         place = roots.point(f"{self._base}/root", path)
         try:
-            self._overlay(lower, name, f"/proc/self/fd/{place}")
+            self._overlay([lower], name, f"/proc/self/fd/{place}")
         finally:
             os.close(place)
 
@@ -98,7 +104,9 @@ class Box:
         network = () if self.making.network else ("--unshare-net",)
         # Shared memory counts as disk; the rest of /dev, a tmpfs without a limit, takes no files.
         shared = ("--bind", f"{self._base}/shm", "/dev/shm", "--remount-ro", "/dev")
-        view = ("--bind", root, "/", "--proc", "/proc", *hidden, "--dev", "/dev", *shared)
+        # Bound by itself, the work directory's mount is not locked to the root's: a fork can put another in its place.
+        files = ("--bind", root, "/", "--bind", f"{self._base}/place", self.workdir)
+        view = (*files, "--proc", "/proc", *hidden, "--dev", "/dev", *shared)
         calls = ("--seccomp", "4") if self.making.calls else ()
         return [*self._bwrap, *network, *view, *calls, "--info-fd", "3", "--", "/bin/sh", "-c", INIT]
 
@@ -141,7 +149,7 @@ class Box:
     def _stands(self, init: int) -> None:
         self._init = os.pidfd_open(init)
         if "--disable-userns" not in self._bwrap:
-            self._close_user_namespaces()
+            close_user_namespaces(self._init)
         self._proc = os.open(f"/proc/{init}/root/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         kinds = KINDS | (0 if self.making.network else kernel.CLONE_NEWNET)
         self.door = Door(self._init, kinds, detour=self._rootless)
@@ -149,6 +157,7 @@ class Box:
         way = Way(self._init, kinds, self._proc, self.changes, self.making.disk, self.making.calls, self.pulse)
         make = partial(Inside, self.group, self.making.bounds, way)
         self.agent = AgentProcess(self._loop, self._host, os.path.basename(self._base), self.workdir, make, self._alone)
+        self.layers.outlive(self.changes)
         self._unmount()
 
     def _alone(self) -> None:
@@ -156,18 +165,6 @@ class Box:
         self.end("its agent has ended")
         if self._closing and self._monitor < 0:
             self._finish_closing()
-
-    def _close_user_namespaces(self) -> None:
-        """What a newer bubblewrap does itself: nothing inside may make a namespace in which it would be powerful."""
-        pid = os.fork()
-        if pid == 0:
-            with suppress(BaseException):
-                limit = os.open("/proc/sys/user", os.O_PATH | os.O_CLOEXEC)
-                kernel.setns(self._init, kernel.CLONE_NEWUSER)  # whose limits the file now shows
-                fd = os.open("max_user_namespaces", os.O_WRONLY, dir_fd=limit)
-                os.write(fd, b"0")
-            os._exit(0)
-        os.waitpid(pid, 0)
 
     def _unmount(self) -> None:
         """The sandbox's own mount namespace keeps everything; ours stays small."""
@@ -178,28 +175,23 @@ class Box:
 
     # -- living with it
 
-    def parts(self) -> list[str]:
-        """Names below `changes` that make up the state: what a fork must copy."""
-        return ["top", *(name for name, _ in self.making.systems), "work"]
+    def origin(self, layer: int) -> Origin:
+        """What a fork of it is made of; `layer`: its upper one, as a mount."""
+        layers, parts = self.layers, ("top", *(name for name, _ in self.making.systems))
+        known = (layers.upper, layers.fresh, layers.below, layer, layers.device, layers.fixed)
+        return Origin(self.changes, parts, *known, self._init, self._proc, self.workdir, self._rootless)
+
+    def grow(self) -> None:
+        """Part of its disk is sealed now: its limits are for what it writes from here on."""
+        if self.making.disk:
+            disk, memory = self.making.disk + self.layers.size, self.making.bounds.memory
+            with suppress(OSError):
+                self.group.limit(memory + disk if memory else 0, 0, 0, more=True)
+                kernel.resize(self.changes, disk)
 
     def kill_everyone(self) -> None:
         """All processes of the sandbox but its first, at one stroke."""
-        pid = os.fork()
-        if pid == 0:
-            with suppress(BaseException):
-                self._kill_from_inside()
-            os._exit(0)
-        os.waitpid(pid, 0)
-
-    def _kill_from_inside(self) -> None:
-        wanted = os.stat("1/ns/pid", dir_fd=self._proc).st_ino
-        kernel.setns(self._init, kernel.CLONE_NEWPID)
-
-        def inside() -> None:
-            kernel.setns(self._init, KINDS)  # for the sight of its own /proc
-            kill_all_here(wanted)
-
-        strike(self._proc, inside)
+        kill_all_of(self._init, self._proc)
 
     # -- its end
 
@@ -234,16 +226,17 @@ class Box:
 
     def _finish_closing(self) -> None:
         """Once more and again until the kernel has let go of every process and cgroup."""
-        alive = self.jobs or (self.agent is not None and not self.agent.gone)
-        if self._closed or alive or not self.group.remove():
+        alive = self.jobs or self.turns or (self.agent is not None and not self.agent.gone)
+        if self._closed or alive or self.layers.emptying(self._loop, self.changes) or not self.group.remove():
             if not self._closed:
                 self._loop.after(0.002, self._finish_closing)
             return
         self._unmount()
         self.pulse.close()
-        for fd in (self._init, self._proc, self._lifeline, self.changes, self.making.root, self.making.tree):
+        for fd in (self._init, self._proc, self._lifeline, self.changes, self.making.root):
             if fd >= 0:
                 os.close(fd)
+        self.layers.close()
         self._init = -1
         self._closed = True
         for call in self._closing:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 CONTROLLERS = ("memory", "pids", "cpu")
 MIB = 1 << 20
+# The first may not exceed the second, which counts what is swapped out as well; or: nothing is swapped out.
+MEMORY = {1: ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), 2: ("memory.max", "memory.swap.max")}
 NAMES = {  # what we read: (version 1, version 2, key of the line, version 2 key where it differs)
     "oom": ("memory", "memory.oom_control", "memory.events", "oom_kill", "oom_kill"),
     "charged": ("memory", "memory.usage_in_bytes", "memory.current", "", ""),
@@ -93,14 +95,13 @@ class Group:
         for home in self._homes:
             os.write(home, b"0")
 
-    def limit(self, memory: int, pids: int, cpus: float) -> None:
-        """Set limits: bytes, processes, cores; 0 leaves one open."""
-        quota = str(int(cpus * 100_000))
+    def limit(self, memory: int, pids: int, cpus: float, *, more: bool = False) -> None:
+        """Set limits: bytes, processes, cores; 0 leaves one as it is. `more`: than there was."""
         for hierarchy, folder in self.folders:
-            old = hierarchy.version == 1
+            old, quota = hierarchy.version == 1, str(int(cpus * 100_000))
             if memory and "memory" in hierarchy.controllers:
-                _put(folder / ("memory.limit_in_bytes" if old else "memory.max"), str(memory))
-                _put(folder / ("memory.memsw.limit_in_bytes" if old else "memory.swap.max"), str(memory if old else 0))
+                for name in sorted(MEMORY[hierarchy.version], reverse=more):
+                    _put(folder / name, "0" if "swap" in name else str(memory))
             if pids and "pids" in hierarchy.controllers:
                 _put(folder / "pids.max", str(pids))
             if cpus and "cpu" in hierarchy.controllers:

@@ -10,7 +10,7 @@ import codecs
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NoReturn
 
 from . import kernel
@@ -44,44 +44,46 @@ class Changes:
         self._count = self._bytes = 0
         self.binary: list[bytes] = []  # paths whose contents are no text in UTF-8
 
-    def walk(self, upper: int, lower: int, prefix: bytes = b"", *, opaque: bool = False) -> None:
-        """Compare two open directories; `lower` may be -1. Without `opaque`, what `upper` lacks is unchanged."""
-        names = set(map(os.fsencode, os.listdir(upper)))
+    def walk(self, uppers: Sequence[int], lower: int, prefix: bytes = b"", *, opaque: bool = False) -> None:
+        """Compare open directories; `lower` may be -1. Without `opaque`, what no upper one has is unchanged."""
+        names = {os.fsencode(name) for upper in uppers for name in os.listdir(upper)}
         if lower >= 0 and (opaque or self._everything):
             names |= set(map(os.fsencode, os.listdir(lower)))
         for name in sorted(names):
-            new, old = _lstat(name, upper), _lstat(name, lower)
+            old = _lstat(name, lower)
+            upper, new = next(((at, found) for at in uppers if (found := _lstat(name, at))), (-1, None))
             if new is not None and stat.S_ISCHR(new.st_mode) and new.st_rdev == 0:
                 new = None  # the overlay's mark for a deleted name
             if not (self._everything and _same(old, new)):
-                self._entry(prefix, name, (lower, old), (upper, new), opaque)
+                above = uppers if _is_dir(new) else (upper,)
+                self._entry(prefix, name, (lower, old), (above, new), opaque)
 
     def _entry(
         self,
         prefix: bytes,
         name: bytes,
         before: tuple[int, os.stat_result | None],
-        after: tuple[int, os.stat_result | None],
+        after: tuple[Sequence[int], os.stat_result | None],
         opaque: bool,
     ) -> None:
-        (lower, old), (upper, new) = before, after
+        (lower, old), (uppers, new) = before, after
         path = prefix + name
         was_dir, is_dir = _is_dir(old), _is_dir(new)
         if old is not None and not was_dir and not ignored(name, False):
             self._take(self._old, path, lower, name, old)
         if new is not None and not is_dir and not ignored(name, False):
-            self._take(self._new, path, upper, name, new)
+            self._take(self._new, path, uppers[0], name, new)
         if ignored(name, True) or not (was_dir or is_dir):
             return
-        with _directory(name, upper if is_dir else -1) as up, _directory(name, lower if was_dir else -1) as low:
-            if up < 0:
+        with _merged(name, uppers if is_dir else ()) as (ups, cut), _directory(name, lower if was_dir else -1) as low:
+            if not ups:
                 self._removed(low, path + b"/")
             else:
-                self.walk(up, low, path + b"/", opaque=opaque or _opaque(up))
+                self.walk(ups, low, path + b"/", opaque=opaque or cut)
 
     def _removed(self, lower: int, prefix: bytes) -> None:
         for name in sorted(map(os.fsencode, os.listdir(lower))):
-            self._entry(prefix, name, (lower, _lstat(name, lower)), (-1, None), True)
+            self._entry(prefix, name, (lower, _lstat(name, lower)), ((), None), True)
 
     def _take(self, side: list[bytes], path: bytes, folder: int, name: bytes, found: os.stat_result) -> None:
         """Put one file or link into the store; anything else (FIFO, socket) is no content and left out."""
@@ -148,8 +150,8 @@ def quoted(path: bytes) -> bytes:
     return b'"' + b"".join(bytes((c,)) if c in plain else b"\\%03o" % c for c in path) + b'"'
 
 
-def difference(scratch: str, upper: int, lower: int, *, everything: bool) -> None:
-    """Write the diff to stdout. Runs in a child of its own; `scratch` is an empty directory that it may fill."""
+def difference(scratch: str, upper: int, lower: int, *, everything: bool, sealed: Sequence[int] = ()) -> None:
+    """Write the diff to stdout, in a child of its own. `scratch`: empty, to be filled; `sealed`: between the two."""
     for name in ("objects", "refs", "info"):
         os.mkdir(f"{scratch}/{name}")
     with open(f"{scratch}/HEAD", "w") as head:
@@ -158,7 +160,7 @@ def difference(scratch: str, upper: int, lower: int, *, everything: bool) -> Non
     importer = _fork_git(scratch, IMPORT, read, 2)
     os.close(read)
     changes = Changes(out, everything=everything)
-    changes.walk(upper, lower)
+    changes.walk([upper, *sealed], lower)
     changes.finish()
     os.close(out)
     _wait(importer)
@@ -220,6 +222,22 @@ def _directory(name: bytes, folder: int) -> Iterator[int]:
     finally:
         if fd >= 0:
             os.close(fd)
+
+
+@contextmanager
+def _merged(name: bytes, uppers: Sequence[int]) -> Iterator[tuple[list[int], bool]]:
+    """A directory in each layer that shows through, the topmost first; whether nothing below these does."""
+    with ExitStack() as stack:
+        found: list[int] = []
+        for upper in uppers:
+            entry = _lstat(name, upper)
+            if entry is not None:
+                if _is_dir(entry):
+                    found.append(stack.enter_context(_directory(name, upper)))
+                if not _is_dir(entry) or _opaque(found[-1]):
+                    yield found, True
+                    return
+        yield found, False
 
 
 def _opaque(folder: int) -> bool:

@@ -19,6 +19,16 @@ def copy_tree(source: int, target: int, *, seen: Links | None = None) -> None:
     for name in os.listdir(source):
         with suppress(FileNotFoundError):
             _entry(name, source, target, seen)
+    _dress(source, target)
+
+
+def dress(source: int, target: int) -> None:
+    """Give one open directory the attributes, mode and times of another."""
+    _attributes(source, target)
+    _dress(source, target)
+
+
+def _dress(source: int, target: int) -> None:
     found = os.fstat(source)
     os.fchmod(target, stat.S_IMODE(found.st_mode))
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))

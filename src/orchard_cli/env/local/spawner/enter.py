@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from . import kernel
@@ -66,6 +67,19 @@ def _prepare(door: Door, plan: Plan, output: tuple[int, int]) -> None:
     kernel.setns(door.init, door.kinds)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     kernel.drop_privileges()
+
+
+def close_user_namespaces(init: int) -> None:
+    """What a newer bubblewrap does itself: nothing inside may make a namespace in which it would be powerful."""
+    pid = os.fork()
+    if pid == 0:
+        with suppress(BaseException):
+            limit = os.open("/proc/sys/user", os.O_PATH | os.O_CLOEXEC)
+            kernel.setns(init, kernel.CLONE_NEWUSER)  # whose limits the file now shows
+            fd = os.open("max_user_namespaces", os.O_WRONLY, dir_fd=limit)
+            os.write(fd, b"0")
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
 def _detour(init: int) -> None:

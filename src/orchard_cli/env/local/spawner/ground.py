@@ -18,6 +18,7 @@ from ...agent.members import Members, by_namespace, opened, text
 from . import kernel
 from .cgroups import Group
 
+KINDS = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 SUBREAPER = 36
 STRIKES, STRIKE_S = 40, 0.1
 OOM_SCORE = b"300"  # when the whole machine runs out of memory, a command goes before the driver does
@@ -170,6 +171,27 @@ def kill_all_here(wanted: int) -> None:
     """Everybody in this pid namespace, never from a place where that would mean this machine."""
     if os.stat("/proc/self/ns/pid").st_ino == wanted != kernel.OWN_PID_NAMESPACE:
         os.kill(-1, signal.SIGKILL)
+
+
+def kill_all_of(init: int, proc: int) -> None:
+    """All processes of a sandbox but its first, from outside; `proc` is their /proc."""
+
+    def strike_inside() -> None:
+        wanted = os.stat("1/ns/pid", dir_fd=proc).st_ino
+        kernel.setns(init, kernel.CLONE_NEWPID)
+
+        def inside() -> None:
+            kernel.setns(init, KINDS)  # for the sight of its own /proc
+            kill_all_here(wanted)
+
+        strike(proc, inside)
+
+    pid = os.fork()
+    if pid == 0:
+        with suppress(BaseException):
+            strike_inside()
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
 def strike(proc: int, inside: Callable[[], None]) -> None:

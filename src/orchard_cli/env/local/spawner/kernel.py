@@ -4,6 +4,7 @@ import ctypes
 import os
 import platform
 import struct
+from collections.abc import Iterable
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -17,8 +18,14 @@ MS_NOSUID, MS_NODEV = 2, 4
 MS_REC, MS_PRIVATE = 16384, 1 << 18
 MNT_DETACH = 2
 
+MNT_EXPIRE = 4
+
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # the same number on every architecture
+_FSOPEN, _FSCONFIG, _FSMOUNT, _FSPICK = 430, 431, 432, 433
 _AT_FDCWD, _EMPTY_PATH, _RECURSIVE, _CLONE, _FROM_AND_TO_EMPTY_PATH = -100, 0x1000, 0x8000, 1, 0x44
+_BENEATH = 0x244  # with both paths given as descriptors (Linux 6.5)
+_SET_FLAG, _SET_STRING, _CREATE, _RECONFIGURE = 0, 1, 6, 7
+_FS_CLOEXEC, _PICK_EMPTY_PATH, _NOSUID_NODEV = 1, 8, 6
 _READ_ONLY_NOSUID_NODEV = 7
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECUREBITS, NO_NEW_PRIVS = 1, 4, 28, 38
@@ -72,16 +79,52 @@ def bind_read_only(source: str, target: int) -> None:
         os.close(tree)
 
 
-def _call(number: int, doing: str, what: str, *arguments: int | bytes | ctypes.Array[ctypes.c_char]) -> int:
+def detached(folder: int, name: str = ".") -> int:
+    """A mount of its own of a directory, shown nowhere; alive as long as the descriptor."""
+    return _call(_OPEN_TREE, "clone", name, folder, os.fsencode(name), _CLONE | os.O_CLOEXEC)
+
+
+def overlay(options: Iterable[tuple[str, str]]) -> int:
+    """A new overlay without a place, no setuid, no devices. Layers one by one need Linux 6.7."""
+    making = _call(_FSOPEN, "open", "overlay", b"overlay", _FS_CLOEXEC)
+    try:
+        for key, value in options:
+            how, text = (_SET_STRING, os.fsencode(value)) if value else (_SET_FLAG, None)
+            _call(_FSCONFIG, "set", key, making, how, key.encode(), text, 0)
+        _call(_FSCONFIG, "make", "overlay", making, _CREATE, None, None, 0)
+        return _call(_FSMOUNT, "mount", "overlay", making, _FS_CLOEXEC, _NOSUID_NODEV)
+    finally:
+        os.close(making)
+
+
+def slip_beneath(mount_fd: int, place: int) -> None:
+    """Attach a mount below the topmost one at an open place: seen when that is taken away."""
+    _call(_MOVE_MOUNT, "slip", "a mount beneath", mount_fd, b"", place, b"", _BENEATH)
+
+
+def resize(folder: int, size: int) -> None:
+    """Of the tmpfs that `folder` is on, in bytes."""
+    picked = _call(_FSPICK, "pick", "tmpfs", folder, b"", _FS_CLOEXEC | _PICK_EMPTY_PATH)
+    try:
+        _call(_FSCONFIG, "set", "size", picked, _SET_STRING, b"size", b"%d" % size, 0)
+        _call(_FSCONFIG, "resize", "tmpfs", picked, _RECONFIGURE, None, None, 0)
+    finally:
+        os.close(picked)
+
+
+def _call(number: int, doing: str, what: str, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
     wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
     done = int(_libc.syscall(ctypes.c_long(number), *wide))
     _check(done, f"{doing} {what}")
     return done
 
 
-def umount(target: str) -> None:
-    """Take a mount and all below it out of this namespace; other namespaces keep theirs."""
-    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
+def umount(target: str, how: int = MNT_DETACH) -> None:
+    """Take a mount and all below it out of this namespace; other namespaces keep theirs.
+
+    `how` 0: only what nobody uses. `MNT_EXPIRE`, the first time: `EAGAIN` if nobody uses it, and it stays.
+    """
+    _check(_libc.umount2(os.fsencode(target), how), f"umount {target}")
 
 
 def prctl(option: int, first: int = 0, second: int = 0) -> int:

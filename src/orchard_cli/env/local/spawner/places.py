@@ -6,16 +6,17 @@ from functools import partial
 from pathlib import Path
 
 from ...agent.loop import Loop
-from . import copy, kernel, roots, seccomp
+from . import kernel, roots, seccomp
 from .box import Box, Making
 from .cgroups import MIB, Cgroups, Group
 from .enter import Plan
 from .faults import Fault, Header, client, guarded
+from .forks import DEADLINE, Fork
 from .ground import Bounds
 from .job import Job
-from .plain import Plain
+from .plain import PARTS, Plain
+from .sealing import copy_parts
 
-COPY_DEADLINE = 600.0  # seconds to copy the files of a sandbox
 STUCK_S = 1.0  # between two looks at whether an agent makes progress
 Place = Box | Plain
 
@@ -88,8 +89,10 @@ class Places:
         def start() -> None:
             guarded(lambda: place.start(ready), undo)
 
-        if isinstance(place, Plain) or source is not None:
-            guarded(lambda: self._copy(source, place, start, undo), undo)
+        if isinstance(place, Plain):
+            guarded(lambda: self._copy(source or place, place, start, undo), undo)
+        elif isinstance(source, Box):
+            Fork(self._loop, source, place, start, undo)
         else:
             start()
 
@@ -133,16 +136,10 @@ class Places:
             calls=self.calls,
         )
 
-    def _copy(
-        self, source: Place | None, place: Place, then: Callable[[], None], failed: Callable[[Header], None]
-    ) -> None:
-        """Fill a new sandbox's files in a child of its own, so that nobody else waits."""
-        home = source or place
-        if source is not None:
-            pairs = [(source.changes, part, part) for part in source.parts()]
-        else:
-            pairs = [(place.tree, ".", "work")] if isinstance(place, Plain) else []
-        plan = Plan(partial(_copy_parts, pairs, place.changes), inside=False)
+    def _copy(self, home: Place, place: Plain, then: Callable[[], None], failed: Callable[[Header], None]) -> None:
+        """Fill a new directory in a child of its own, so that nobody else waits."""
+        parts = [(home.changes, part, part) for part in PARTS] if home is not place else [(place.tree, ".", "work")]
+        plan = Plan(partial(copy_parts, parts, place.changes), inside=False)
 
         def done(job: Job) -> None:
             home.jobs.discard(job)
@@ -150,7 +147,7 @@ class Places:
             fault = job.fault or ({"code": "infra.copy_failed", "message": said} if job.exit_code else None)
             failed(fault) if fault else then()
 
-        home.jobs.add(Job(self._loop, home.door, plan, done, timeout=COPY_DEADLINE))
+        home.jobs.add(Job(self._loop, home.door, plan, done, timeout=DEADLINE))
 
     # -- the end
 
@@ -179,14 +176,6 @@ def gone(place: Place, effect: str) -> Fault:
     if place.dead == "closed":
         return Fault("client.closed", "this sandbox was closed meanwhile", attributable="client", effect=effect)
     return Fault("infra.sandbox_lost", f"the sandbox is gone: {place.dead}", effect=effect)
-
-
-def _copy_parts(pairs: list[tuple[int, str, str]], target: int) -> None:
-    for folder, name, new in pairs:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        if not os.path.isdir(f"/proc/self/fd/{target}/{new}"):
-            os.mkdir(new, 0o700, dir_fd=target)
-        copy.copy_tree(os.open(name, flags, dir_fd=folder), os.open(new, flags, dir_fd=target))
 
 
 def _directory(path: str) -> int:

@@ -28,7 +28,7 @@ class Plain:
         self.tree, self.group, self.workdir = tree, group, f"{base}/work"
         self.jobs: set[Job] = set()
         self.agent: AgentProcess | None = None
-        self.dead = ""
+        self.dead = self.way = ""
         self.door = Door()
         self._bounds, self._host = bounds, host
         self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -48,9 +48,6 @@ class Plain:
 
     def env(self) -> dict[str, str]:
         return {"HOME": f"{self._base}/home", "TMPDIR": f"{self._base}/tmp", SANDBOX: str(self._number)}
-
-    def parts(self) -> list[str]:
-        return list(PARTS)
 
     def kill_everyone(self) -> None:
         self._all.send(self._number, signal.SIGKILL)

@@ -78,7 +78,9 @@ class Requests:
         def done(name: str, place: Place) -> None:
             env = place.env() if isinstance(place, Plain) else {}
             assert place.agent is not None
-            reply({"box": name, "workdir": place.workdir, "env": env, "token": place.agent.token}, b"")
+            reply(
+                {"box": name, "workdir": place.workdir, "env": env, "token": place.agent.token, "way": place.way}, b""
+            )
 
         self._all().create(header, done, lambda fault: reply({"fault": fault}, b""))
 
@@ -108,18 +110,19 @@ class Requests:
         place = self._all().find(header["box"])
         scratch = f"{self._all().base}/diff{self._all().number()}"
         plain = isinstance(place, Plain)
-        tree = place.tree if isinstance(place, Plain) else place.making.tree
+        above, below = ("work", [place.tree]) if isinstance(place, Plain) else (place.layers.upper, place.layers.below)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        upper = os.open("work", flags, dir_fd=place.changes)
-        lower = os.open(".", flags, dir_fd=tree)
+        opened = [os.open(above, flags, dir_fd=place.changes)]
+        opened += [os.open(".", flags, dir_fd=layer) for layer in below]
         os.mkdir(scratch)
 
         def tidy() -> None:
             shutil.rmtree(scratch, ignore_errors=True)
-            os.close(upper)
-            os.close(lower)
+            for fd in opened:
+                os.close(fd)
 
-        call = partial(changes.difference, scratch, upper, lower, everything=plain)
+        upper, *sealed, lower = opened
+        call = partial(changes.difference, scratch, upper, lower, everything=plain, sealed=sealed)
         self._operate(header, reply, call, cap=DIFF_CAP, inside=False, tidy=tidy)
 
     def _operate(

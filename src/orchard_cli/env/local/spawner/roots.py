@@ -76,16 +76,22 @@ def system_directories() -> list[str]:
     return [name for name in SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()]
 
 
-def overlay(lower: int, changes: int, name: str, target: str, *, userxattr: bool) -> None:
-    """Mount `lower` (a directory) at `target`; what is written goes to `changes`/`name`."""
+def overlay(lowers: Sequence[int], changes: int, name: str, target: str, *, userxattr: bool) -> None:
+    """Mount `lowers` (directories, the topmost first) at `target`; what is written goes to `changes`/`name`."""
     for part in (name, f"{name}.work"):
         with suppress(FileExistsError):
             os.mkdir(part, 0o755, dir_fd=changes)
-    # Paths as descriptors: no name can carry an option, and nothing is looked up twice.
+    layers = ":".join(f"/proc/self/fd/{lower}" for lower in lowers)
+    options = [("lowerdir", layers), *overlay_options(changes, name, userxattr=userxattr)]
+    text = ",".join(f"{key}={value}" if value else key for key, value in options)
+    kernel.mount("overlay", target, "overlay", kernel.MS_NODEV | kernel.MS_NOSUID, text)
+
+
+def overlay_options(changes: int, name: str, *, userxattr: bool) -> list[tuple[str, str]]:
+    """All but the lower layers. Paths as descriptors: no name can carry an option, nothing is looked up twice."""
     base = f"/proc/self/fd/{changes}"
-    options = f"lowerdir=/proc/self/fd/{lower},upperdir={base}/{name},workdir={base}/{name}.work"
-    options += ",userxattr" if userxattr else ",redirect_dir=off,metacopy=off"
-    kernel.mount("overlay", target, "overlay", kernel.MS_NODEV | kernel.MS_NOSUID, options)
+    upper = [("upperdir", f"{base}/{name}"), ("workdir", f"{base}/{name}.work")]
+    return [*upper, *([("userxattr", "")] if userxattr else [("redirect_dir", "off"), ("metacopy", "off")])]
 
 
 class Escaped(Exception):
@@ -123,9 +129,12 @@ def _make(folder: int, name: str, file: bool) -> None:
             os.mkdir(name, 0o755, dir_fd=folder)
 
 
-def mount_binds(root: str, binds: Sequence[tuple[str, str]]) -> None:
+def mount_binds(root: str, work: str, workdir: str, binds: Sequence[tuple[str, str]]) -> None:
+    """Below `root`; those in the work directory below `work`, where that is mounted for the time being."""
     for source, target in binds:
-        place = point(root, target, file=not os.path.isdir(source))
+        there = f"{target}/".startswith(f"{workdir}/")
+        base, path = (work, target[len(workdir) :]) if there else (root, target)
+        place = point(base, path, file=not os.path.isdir(source))
         try:
             kernel.bind_read_only(source, place)
         finally:
