@@ -11,7 +11,10 @@ SiteOf = Callable[[Trajectory], str]
 Cause = str  # captcha | block | navigation | other
 CAUSES = ("captcha", "block", "navigation", "other")
 
-_NAVIGATION = ("site_down", "navigation", "navigation_timeout", "redirect_loop", "http_error", "download", "aborted")
+_NAVIGATION = (
+    *("site_down", "navigation", "navigation_timeout", "redirect_loop", "certificate", "http_error", "download"),
+    "aborted",
+)
 # the site's own faults by their code (`faults.py`); every other fault is the browser's or the model's endpoint's
 SITE_FAULTS: Mapping[str, Cause] = {
     "site.captcha": "captcha",
