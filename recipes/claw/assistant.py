@@ -15,7 +15,7 @@ from orchard_cli.task import Task
 from . import teacher
 from .evidence import evidence
 from .grade_score import judge
-from .harness import McpLoop, harness, has_shell
+from .harness import MCP, harness, has_shell
 from .loaders import graders
 from .loaders.workspace import PYTHON, failing, variables
 from .skills.speech import CommandSpeech
@@ -35,7 +35,7 @@ class Assistant:
         return harness(self._settings, PROMPTS)
 
     def spec(self, task: Task) -> Spec:
-        return Spec(binds=launch.binds(mcp=self._settings.kind == McpLoop.name), env=launch.variables())
+        return Spec(binds=launch.binds(mcp=self._settings.kind == MCP), env=launch.variables())
 
     def prepare(self, task: Task, sandbox: Sandbox) -> None:
         launch.start(sandbox, task.data["world"])

@@ -20,6 +20,7 @@ from .mcp_tools import McpTools
 from .skills.documents import documents
 from .tools import NativeTools
 
+MCP = "mcp"  # native calls, to the tools that an MCP server in the sandbox lists
 SKILLS_PROMPTS = Path(__file__).parent / "skills" / "prompts"
 
 
@@ -47,27 +48,6 @@ class SkillsLoop:
         return self._loop.run(task, sandbox, policy, sampling, resume=resume)
 
 
-class McpLoop:
-    """The loop of native calls over the tools that an MCP server in the sandbox lists."""
-
-    name = "mcp"
-    forkable = False
-
-    def __init__(self, config: schema.Harness, prompts: Path):
-        self._loop = ReactLoop(replace(config, kind=ReactLoop.name), prompts / config.prompt, McpTools)
-
-    def run(
-        self,
-        task: Task,
-        sandbox: Sandbox,
-        policy: Policy,
-        sampling: Sampling,
-        *,
-        resume: Transcript | None = None,
-    ) -> Transcript:
-        return self._loop.run(task, sandbox, policy, sampling, resume=resume)
-
-
 def has_shell(config: schema.Harness) -> bool:
     """Whether the agent has a shell in the sandbox: then gone services are its own doing (`launch.export`)."""
     return config.kind == SkillsLoop.name
@@ -85,6 +65,6 @@ def harness(config: schema.Harness, prompts: Path) -> Harness:
 
 HARNESSES: dict[str, Callable[[schema.Harness, Path], Harness]] = {
     ReactLoop.name: lambda config, prompts: ReactLoop(config, prompts / config.prompt, NativeTools),
-    McpLoop.name: McpLoop,
+    MCP: lambda config, prompts: ReactLoop(config, prompts / config.prompt, McpTools, MCP),
     SkillsLoop.name: lambda config, prompts: SkillsLoop(config),
 }

@@ -59,7 +59,6 @@ def _task(page: Mapping[str, Any], file: Path, root: Path) -> Task:
     tools, ends = _tools(page, {service["port"] for service in services})
     if not (file.parent / "grader.py").is_file():
         raise FieldError("grader.py", "is missing beside the task")
-    environment = page.get("environment") or {}
     folder = str(file.parent.relative_to(root))
     return Task(
         f"claw_eval/{page['task_id']}",
@@ -68,7 +67,6 @@ def _task(page: Mapping[str, Any], file: Path, root: Path) -> Task:
         "eval",
         str(page.get("category", "")),
         data={"services": services, "specs": tools, "ends": ends, "root": str(root), "folder": folder},
-        hidden={"max_turns": environment.get("max_turns", 0)},
     )
 
 

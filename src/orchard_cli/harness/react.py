@@ -29,14 +29,16 @@ class ReactLoop:
 
     prompts: a folder with `system`, `instance` and `format_error`; `system` also sees `tools`, a line for each, where
     the format is text. toolset: binds the tools of an attempt to its sandbox; they are closed before the attempt is
-    graded. Raises `ConfigError` as `MiniLoop` does.
+    graded. name: what `harness.kind` calls the loop with these tools. Raises `ConfigError` as `MiniLoop` does.
     """
 
     name = "react"
     forkable = False  # tools may hold processes, which a fork does not copy
 
-    def __init__(self, config: schema.Harness, prompts: Path, toolset: Callable[[Task, Sandbox], Toolset]):
-        self.config = config
+    def __init__(
+        self, config: schema.Harness, prompts: Path, toolset: Callable[[Task, Sandbox], Toolset], name: str = name
+    ):
+        self.config, self.name = config, name
         self.format = chosen(config, self.name, CALLS)
         self.prompts = Prompts(prompts, ("system", "instance", "format_error"))
         self.toolset = toolset

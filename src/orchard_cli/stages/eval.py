@@ -154,7 +154,8 @@ def _write(made: Report, folder: Path) -> None:
 
 
 def _summary(made: Report, folder: Path) -> Summary:
-    names = list(dict.fromkeys(e.name for row in made.rows for e in row.estimates))
+    found = dict.fromkeys(e.name for row in made.rows for e in row.estimates)
+    names = [name for name in found if "plug-in" not in name]  # a terminal is narrow; the files have all of them
     rows = []
     for row in made.rows:
         cells = {e.name: show(e) for e in row.estimates}
