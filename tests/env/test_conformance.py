@@ -173,6 +173,16 @@ def test_what_is_left_running_is_told_and_lives_on(box: Sandbox, script: str) ->
     assert sleepers(box, "54.25") == 1
 
 
+def test_what_is_left_running_is_told_beside_others_that_run(box: Sandbox) -> None:
+    other = box.start("sleep 60")
+    try:
+        assert box.exec("echo hi").left_running == ()
+        assert len(box.exec("sleep 61 >/dev/null 2>&1 & echo started").left_running) == 1
+        assert box.exec("echo hi").left_running == ()
+    finally:
+        other.cancel()
+
+
 def test_work_after_the_output_is_closed_is_waited_for(box: Sandbox) -> None:
     assert box.exec("exec >&- 2>&-; sleep 0.1; echo x >late; exit 6").exit_code == 6
     assert box.read("late") == b"x\n"

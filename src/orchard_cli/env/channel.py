@@ -156,7 +156,7 @@ class Channel:
         with self._lock:
             wire = self._idle.pop() if self._idle else None
         if wire is not None and not wire.stale():
-            wire.sock.settimeout(wait_s)
+            wire.patience(wait_s)
             return wire
         try:
             return Wire(self._address, wait_s)

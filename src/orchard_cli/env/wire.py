@@ -1,9 +1,9 @@
 """One connection to an agent, and how answers are cut out of what comes over it."""
 
 import os
+import select
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 
 PIECE = 1 << 16
 Dial = Callable[[], socket.socket]  # a new connection to an agent that has no address; raises `OSError`
@@ -16,8 +16,11 @@ class Wire:
         self.sock = socket.socket(socket.AF_UNIX) if isinstance(address, str) else address()
         self._buffer = bytearray()
         self.last = False  # the agent closes it after this answer
+        self._ear = select.poll()
+        self._timeout_s = 0.0
         try:
-            self.sock.settimeout(timeout_s)
+            self.patience(timeout_s)
+            self._ear.register(self.sock, select.POLLIN)
             if isinstance(address, str):
                 _connect(self.sock, address)
         except BaseException:
@@ -72,14 +75,18 @@ class Wire:
             raise ConnectionResetError("the agent has closed the connection")
         self._buffer += data
 
+    def patience(self, timeout_s: float) -> None:
+        """How long each step may take from now on."""
+        if timeout_s != self._timeout_s:
+            self._timeout_s = timeout_s
+            self.sock.settimeout(timeout_s)
+
     def stale(self) -> bool:
-        """Whether the agent has closed it while it was idle; then it is closed here, too."""
-        with suppress(BlockingIOError):
-            self.sock.setblocking(False)
-            self.sock.recv(1, socket.MSG_PEEK)
-            self.close()
-            return True
-        return False
+        """Whether the agent has closed it (or said what nobody asked for) while it was idle; then it is closed here."""
+        if not self._ear.poll(0):
+            return False
+        self.close()
+        return True
 
     def close(self) -> None:
         self.sock.close()

@@ -7,15 +7,18 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchard_cli.env.agent.output import Ring
+from orchard_cli.env.agent.request import Request
 from orchard_cli.env.agent.websocket import Broken, Frames, accept_key, frame
 from orchard_cli.env.execution import Terminal
 from orchard_cli.env.running import Running, start
+from orchard_cli.errors import SandboxError
 
 from .conftest import TOKEN, Place
 
@@ -33,12 +36,32 @@ from .conftest import TOKEN, Place
         (b"POST /v1/execs HTTP/1.1\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n", b"400"),
         (b"GET /nowhere HTTP/1.1\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n", b"404"),
         (b"GET /v1/files HTTP/1.1\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n", b"400"),
+        (b"GET /v1/files?path=%4 HTTP/1.1\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n", b"400"),
+        (b"GET /v1/%zz HTTP/1.1\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n", b"400"),
         (b"GET /v1/execs/../x HTTP/1.1\r\nAuthorization: Bearer TOKEN\r\nConnection: close\r\n\r\n", b"404"),
     ],
 )
 def test_broken_requests_get_an_answer_and_do_no_harm(place: Place, request_bytes: bytes, status: bytes) -> None:
     assert place.raw(request_bytes).split(b" ")[1] == status
     assert place.channel.ask("GET", "/v1/health").status == 200
+
+
+@pytest.mark.parametrize("given", [{"env": {"A": 0}}, {"env": {"A": []}}, {"argv": ["echo", 1]}, {"env": {"A": "\0"}}])
+def test_word_that_is_no_text_is_refused(place: Place, given: dict[str, object]) -> None:
+    body = json.dumps({**({} if "argv" in given else {"script": "echo"}), **given}).encode()
+    with pytest.raises(SandboxError, match="no text"):
+        place.channel.ask("POST", "/v1/execs", body, headers={"Idempotency-Key": "x"})
+    assert place.channel.ask("GET", "/v1/health").status == 200
+
+
+@given(st.text(), st.dictionaries(st.text(min_size=1), st.binary()))
+def test_any_path_and_query_arrive_as_they_were_sent(part: str, query: dict[str, bytes]) -> None:
+    part = part.encode(errors="replace").decode()
+    query = {name.encode(errors="replace").decode(): value for name, value in query.items()}
+    target = f"/v1/{quote(part, safe='')}?{urlencode(query, quote_via=quote)}"
+    request = Request(f"GET {target} HTTP/1.1".encode())
+    assert request.parts == ["v1", part]
+    assert {name: os.fsencode(value) for name, value in request.query.items()} == query
 
 
 def test_answers_on_one_connection_come_in_order(place: Place) -> None:

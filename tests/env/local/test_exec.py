@@ -33,7 +33,7 @@ def test_environment_is_clean_and_can_be_added_to(sandbox: Sandbox, monkeypatch:
     monkeypatch.setenv("ORCHARD_SECRET", "leaked")
     names = {line.split(b"=")[0] for line in sandbox.exec(["env"], env={"MINE": "x"}).stdout.splitlines()}
     assert b"MINE" in names and b"PATH" in names
-    assert names <= {b"PATH", b"HOME", b"LANG", b"TERM", b"TMPDIR", b"TAR_OPTIONS", b"MINE"}
+    assert names <= {b"PATH", b"HOME", b"LC_CTYPE", b"TERM", b"TMPDIR", b"TAR_OPTIONS", b"MINE"}
 
 
 def test_command_runs_in_workdir_or_below(sandbox: Sandbox) -> None:

@@ -13,8 +13,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
+from .kinds import Any
 from .problem import Json
 from .transfer import Exchange
 from .trees import BUFFER, Reader, Writer

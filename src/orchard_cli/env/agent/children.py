@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
 
 from .connection import Connection
 from .ground import Ground
+from .kinds import Any, NoReturn
 from .loop import Loop
 from .request import Request
 from .transfer import Operation, serve
@@ -24,6 +24,12 @@ class Children:
     def __init__(self, loop: Loop, ground: Ground, workdir: str):
         self._loop, self._ground, self._workdir = loop, ground, workdir
         self.known: dict[int, tuple[int, Ended]] = {}
+        self.leaders: set[int] = set()  # those among them that are commands
+
+    def lead(self, pid: int, ended: Ended) -> None:
+        """As `expect`, for the first process of a command."""
+        self.leaders.add(pid)
+        self.expect(pid, ended)
 
     def expect(self, pid: int, ended: Ended) -> None:
         """Call `ended` when this child is dead: its end is told by the kernel, never guessed from its output."""
@@ -35,6 +41,10 @@ class Children:
         self.known[pid] = handle, ended
         self._loop.watch(handle, partial(self._collect, pid))
 
+    def left_nobody(self) -> bool:
+        """Certain that no command which has ended left anything running."""
+        return self._ground.nobody_left(self.known, len(self.leaders))
+
     def reap(self) -> None:
         """Collect whoever has died already."""
         for pid in tuple(self.known):
@@ -44,6 +54,7 @@ class Children:
         dead, status, usage = os.wait4(pid, os.WNOHANG)
         if dead:
             handle, ended = self.known.pop(pid)
+            self.leaders.discard(pid)
             if handle >= 0:
                 self._loop.unwatch(handle)
                 os.close(handle)

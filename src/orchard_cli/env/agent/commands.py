@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from typing import Any
 
 from . import transfer
 from .children import Children
@@ -13,6 +12,7 @@ from .execution import Execution
 from .follow import Follower
 from .ground import Ground
 from .keys import Keys
+from .kinds import Any
 from .login import Login
 from .loop import Loop
 from .order import Order

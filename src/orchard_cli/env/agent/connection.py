@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
-from typing import Protocol
 
+from .kinds import Protocol
 from .loop import Loop
 from .output import PIECE
 from .problem import Json, Problem

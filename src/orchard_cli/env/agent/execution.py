@@ -8,10 +8,10 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from .hearing import Hearing
 from .house import House
+from .kinds import Any
 from .launch import Launch, resize
 from .loop import Timer
 from .order import Order
@@ -52,7 +52,7 @@ class Execution:
             self._run()
 
     def _run(self) -> None:
-        self._house.children.expect(self._launch.pid, self._leader_ended)
+        self._house.children.lead(self._launch.pid, self._leader_ended)
         self.ring.add("started", {})
         for stream in self._streams:
             self._watch(stream)
@@ -209,7 +209,7 @@ class Execution:
         del self.order, self._launch
 
     def _left(self) -> tuple[int, ...]:
-        if self._killed_for or self._launch.pid < 0 or self._ground.nobody_left(self._house.children.known):
+        if self._killed_for or self._launch.pid < 0 or self._house.children.left_nobody():
             return ()
         return self._ground.members.pids(self._mark)
 

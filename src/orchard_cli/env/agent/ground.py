@@ -7,8 +7,8 @@ import os
 import signal
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Any
 
+from .kinds import Any
 from .members import VARIABLE, Members, by_variable, text
 
 
@@ -80,7 +80,7 @@ class Ground:
             return "pid_limit"
         return "oom" if self._memory and self.members.resident() > self._memory else ""
 
-    def nobody_left(self, known: Collection[int]) -> bool:
+    def nobody_left(self, known: Collection[int], leaders: int) -> bool:
         """Certain, without looking at each process, that no ended command has left any; `known` are our children."""
         if not self.adopts:
             return False

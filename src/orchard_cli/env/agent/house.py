@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 from .children import Children
 from .ground import Ground
+from .kinds import Any, Protocol
 from .loop import Loop
 from .output import Sink
 

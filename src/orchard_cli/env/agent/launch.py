@@ -6,10 +6,10 @@ import errno
 import fcntl
 import os
 import struct
-from typing import Any
 
 from .feed import Feed
 from .ground import Ground
+from .kinds import Any
 from .loop import Loop
 from .order import Order
 from .problem import Problem

@@ -41,10 +41,16 @@ class Order:
         self._check()
 
     def _check(self) -> None:
-        words = [self.script or "", self.cwd, *(self.argv or ()), *self.env, *(v for v in self.env.values() if v)]
+        words = [
+            self.script or "",
+            self.cwd,
+            *(self.argv or ()),
+            *self.env,
+            *(v for v in self.env.values() if v is not None),
+        ]
         if (self.argv is None) == (self.script is None) or self.argv == []:
             raise Problem(400, "client.bad_argument", "give either argv or script, and not an empty one")
-        if not all(isinstance(word, str) for word in words) or any("\0" in word for word in words):
+        if not _texts(words):
             raise Problem(400, "client.bad_argument", "a word is no text or holds a NUL byte")
         if any("=" in name or not name for name in self.env):
             raise Problem(400, "client.bad_argument", "a variable's name is empty or holds an equals sign")
@@ -52,3 +58,11 @@ class Order:
             raise Problem(400, "client.bad_argument", "stdin is none, body or open; linger is keep or none")
         if min(self.timeout, self.silence, self.grace, self.cap, self.ring, self.spool) < 0:
             raise Problem(400, "client.bad_argument", "times and sizes are not negative")
+
+
+def _texts(words: list[str]) -> bool:
+    """Without NUL bytes; nobody has checked before what kind they are."""
+    try:
+        return "\0" not in "".join(words)
+    except TypeError:
+        return False

@@ -11,8 +11,8 @@ from binascii import b2a_base64
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
 
+from .kinds import Any
 from .loop import Loop, Timer
 from .problem import Json
 

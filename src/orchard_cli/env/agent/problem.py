@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from .kinds import Any
 
 Json = dict[str, Any]
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
 
 from .ground import Ground
+from .kinds import Any
 from .problem import Json
 
 
-class End(NamedTuple):
+class End:
     """`killed` is the reason for which we ended it, or empty; `usage` is what the kernel says it used."""
 
-    status: int
-    killed: str
-    wall_s: float
-    usage: Any
+    __slots__ = ("killed", "status", "usage", "wall_s")
+
+    def __init__(self, status: int, killed: str, wall_s: float, usage: Any):
+        self.status, self.killed, self.wall_s, self.usage = status, killed, wall_s, usage
 
 
 def described(end: End, ground: Ground, before: tuple[int, int], seen: list[int], left: tuple[int, ...]) -> Json:

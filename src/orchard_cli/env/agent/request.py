@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, unquote
+import os
+from binascii import unhexlify
 
 from .problem import Problem
 
@@ -19,14 +20,14 @@ class Request:
                 for name, _, value in (line.partition(b":") for line in lines[1:])
             }
             self.length = int(self.headers.get("content-length", 0))
+            path, _, query = target.partition("?")
+            self.parts = [_plain(part) for part in path.split("/")[1:]]
+            self.query = dict(map(_pair, filter(None, query.split("&"))))
         except ValueError:
             raise Problem(400, "client.bad_request", "this is no HTTP/1.1 request") from None
         if not version.startswith("HTTP/1.") or self.length < 0:
             raise Problem(400, "client.bad_request", "this is no HTTP/1.1 request")
-        path, _, query = target.partition("?")
         self.method = method
-        self.parts = [unquote(part, errors="surrogateescape") for part in path.split("/")[1:]]
-        self.query = dict(parse_qsl(query, keep_blank_values=True, errors="surrogateescape")) if query else {}
         self.chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
         self.body = b""
 
@@ -43,3 +44,14 @@ class Request:
         if not least <= value < float("inf"):
             raise Problem(400, "client.bad_argument", f"{name} is no number that is allowed here")
         return value
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.replace("+", " ").partition("=")
+    return _plain(name), _plain(value)
+
+
+def _plain(text: str) -> str:
+    """What percent signs stand for; `urllib` would be a tenth of the way to ready. Raises `ValueError`."""
+    first, *rest = text.split("%")
+    return os.fsdecode(b"".join([first.encode(), *(unhexlify(p[:2]) + p[2:].encode() for p in rest)])) if rest else text

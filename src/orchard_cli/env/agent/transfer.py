@@ -12,8 +12,8 @@ import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
 
+from .kinds import Any
 from .launch import enter
 from .problem import Json, Problem
 from .request import Request

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from typing import Any
 
+from .kinds import Any
 from .problem import Json, Problem
 from .transfer import Exchange
 

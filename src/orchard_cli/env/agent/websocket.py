@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from binascii import b2a_base64
-from typing import Any
 
 from .connection import Connection
 from .execution import Execution
+from .kinds import Any
 from .problem import Problem
 from .request import Request
 

@@ -24,7 +24,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BASE_ENV = {
     "PATH": PATH,
     "HOME": "/root",
-    "LANG": "C.UTF-8",
+    "LC_CTYPE": "C.UTF-8",  # with LANG each program would read twelve files to learn what C says about all else
     "TERM": "dumb",
     "TMPDIR": "/tmp",
     "TAR_OPTIONS": "--no-same-owner",  # one user id is all that there is inside

@@ -132,12 +132,12 @@ def test_second_version_is_written_and_read(second_version: Group, tmp_path: Pat
     assert second_version.remove()
 
 
-def test_group_is_empty_only_when_the_kernel_says_so(second_version: Group, tmp_path: Path) -> None:
-    assert not second_version.empty()
+def test_tasks_of_a_group_are_known_only_where_the_kernel_counts_them(second_version: Group, tmp_path: Path) -> None:
+    assert second_version.tasks() == 3
     (tmp_path / "pids.current").write_text("0\n")
-    assert second_version.empty()
-    assert not Group().empty()
-    assert not Group([(Hierarchy(2, tmp_path / "gone", frozenset(("pids",))), tmp_path / "gone")]).empty()
+    assert second_version.tasks() == 0
+    assert Group().tasks() == -1
+    assert Group([(Hierarchy(2, tmp_path / "gone", frozenset(("pids",))), tmp_path / "gone")]).tasks() == -1
 
 
 def test_second_version_is_set_up_below_a_parent_that_delegates(tmp_path: Path) -> None:

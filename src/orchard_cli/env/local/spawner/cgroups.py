@@ -41,9 +41,9 @@ class Group:
     def counts(self, controller: str) -> bool:
         return any(controller in hierarchy.controllers for hierarchy, _ in self.folders)
 
-    def empty(self) -> bool:
-        """The kernel says that no task is left in it; False where it does not say."""
-        return self.counter("tasks", unknown=1) == 0
+    def tasks(self) -> int:
+        """How many the kernel counts in it, the dead that nobody has collected included; -1 where it does not say."""
+        return self.counter("tasks", unknown=-1)
 
     def counter(self, name: str, unknown: int = 0) -> int:
         """`oom` kills, `charged` bytes, bytes of `processes`, forks `refused`; `unknown` where nothing counts."""

@@ -140,8 +140,9 @@ class Inside(Fenced):
             return "pid_limit"
         return super().overstepped()
 
-    def nobody_left(self, known: Collection[int]) -> bool:
-        return self._group.empty()
+    def nobody_left(self, known: Collection[int], leaders: int) -> bool:
+        """Only commands are in the group, and each that still runs is in it with one task at least."""
+        return self._group.tasks() == leaders
 
     def kill_everyone(self) -> None:
         """All processes of the sandbox but its first, at one stroke."""
