@@ -90,3 +90,17 @@ def test_the_prefix_ends_right_before_the_reply_of_its_step():
 def test_draws_differ_by_place_and_are_the_same_again():
     drawn = {derive_seed(s, t, a, k) for s in (0, 1) for t in "ab" for a in (0, 1) for k in (0, 1)}
     assert len(drawn) == 16 and derive_seed(0, "a", 0, 0) in drawn
+
+
+def test_what_runs_is_copied_where_that_can_be_had():
+    env = MemoryEnv(copies_processes=True)
+    found = run(attempt("look", "add and serve", "add", "submit"), adds_until(3), env=env, samples=1)
+    assert sum(s.alive for s in env.made) == 5  # the replay, two forks on its way, and a finish from each
+    assert found.problems == {} and all(s.closed for s in env.made)
+
+
+def test_what_runs_and_cannot_be_copied_is_counted():
+    env = MemoryEnv()
+    found = run(attempt("look", "add and serve", "add", "submit"), adds_until(3), env=env, samples=1)
+    assert found.problems == {"processes_not_copied": 2}
+    assert len(found.curve.anchors) == 4 and all(s.closed for s in env.made)

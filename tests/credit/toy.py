@@ -22,20 +22,27 @@ class Memory:
 
     def __init__(self, env: "MemoryEnv", n: int = 0):
         self.env, self.n, self.id, self.closed = env, n, str(len(env.made)), False
+        self.alive = 0  # processes
         env.made.append(self)
 
     def exec(self, command, *, timeout_s=60.0, merge=False):
         self.env.commands.append(command)
         if command == "crash":
             raise SandboxError("gone", code="agent_unreachable")
-        self.n += command == "add"
-        return ExecResult(0 if command in ("add", "look", "submit") else 1, "exited", b"", b"")
+        self.n += command in ("add", "add and serve")
+        self.alive += command == "add and serve"
+        good = command in ("add", "add and serve", "look", "submit")
+        return ExecResult(0 if good else 1, "exited", b"", b"", left_running=(7,) * self.alive)
 
     def diff(self):
         return str(self.n)
 
-    def fork(self):
-        return Memory(self.env, self.n)
+    def fork(self, *, processes=False):
+        if processes and not self.env.copies_processes:
+            raise SandboxError("not here", code="client.unsupported")
+        fork = Memory(self.env, self.n)
+        fork.alive = self.alive if processes else 0
+        return fork
 
     def close(self):
         self.closed = True
@@ -48,7 +55,8 @@ class Memory:
 
 
 class MemoryEnv:
-    def __init__(self):
+    def __init__(self, copies_processes=False):
+        self.copies_processes = copies_processes
         self.made: list[Memory] = []
         self.commands: list[str] = []
 

@@ -63,9 +63,9 @@ def measure(
             tally.fault(error.fault)
             forks = []
         finish = _Finish(task, domain, env, policy, sampling, tally)
-        for step, sandbox in forks:
+        for step, start in forks:
             drawn = [derive_seed(seed, trajectory.id, step, sample) for sample in range(samples)]
-            solved = finish.each(sandbox, before(trajectory, step), drawn)
+            solved = finish.each(start, before(trajectory, step), drawn)
             if solved:
                 low, high = wilson(sum(solved), len(solved))
                 found.append(Anchor(step, sum(solved) / len(solved), low, high, len(solved)))
@@ -100,18 +100,19 @@ def _replay(
     *,
     most: int,
     timeout_s: float,
-) -> list[tuple[int, Sandbox]]:
+) -> list[tuple[int, "_Start"]]:
     """Forks (step, sandbox as it was before that step): the start, and after commands that changed files.
 
     The last step is not replayed: the state after it is the end, whose value is known. Stops early where the
     replay departs from the record, since later states would not be those of the attempt.
     """
-    forks: dict[int, Sandbox] = {}
+    forks: dict[int, _Start] = {}
     with boundary(SandboxError, "opening the sandbox"):
         sandbox = stack.enter_context(env.open(domain.spec(task)))
     with boundary(SandboxError, "preparing the sandbox"):
         domain.prepare(task, sandbox)
-    forks[0] = stack.enter_context(sandbox.fork())
+    here = _Start(sandbox, tally)
+    forks[0] = here.fork(stack)
     state = sandbox.diff()
     for at, step in enumerate(trajectory.steps[:-1]):
         if step.executed is None:
@@ -121,18 +122,39 @@ def _replay(
             tally.problems["replay_departed"] += 1
             tally.note = f"step {at}: exit {result.exit_code}, recorded {step.executed.exit_code}"
             break
+        here.alive = here.alive or bool(result.left_running)
         if (now := sandbox.diff()) != state:
             state = now
-            forks[at + 1] = stack.enter_context(sandbox.fork())
+            forks[at + 1] = here.fork(stack)
             if len(forks) > 2 * most:  # a long attempt must not hold a fork for each of its edits
                 _drop(forks, spread(sorted(forks), most))
     _drop(forks, spread(sorted(forks), most))
     return sorted(forks.items())
 
 
-def _drop(forks: dict[int, Sandbox], keep: list[int]) -> None:
+def _drop(forks: dict[int, "_Start"], keep: list[int]) -> None:
     for step in sorted(set(forks) - set(keep)):
-        forks.pop(step).close()
+        forks.pop(step).sandbox.close()
+
+
+@dataclass
+class _Start:
+    """A sandbox to go on from; `alive` when commands have left something running in it."""
+
+    sandbox: Sandbox
+    tally: _Tally
+    alive: bool = False
+
+    def fork(self, stack: ExitStack) -> "_Start":
+        """With what runs, where the back end can copy that; else it is counted that something was left behind."""
+        if self.alive:
+            try:
+                return _Start(stack.enter_context(self.sandbox.fork(processes=True)), self.tally, alive=True)
+            except SandboxError as error:
+                if error.fault.code != "client.unsupported":
+                    raise
+                self.tally.problems["processes_not_copied"] += 1
+        return _Start(stack.enter_context(self.sandbox.fork()), self.tally)
 
 
 @dataclass
@@ -146,7 +168,7 @@ class _Finish:
     sampling: Sampling
     tally: _Tally
 
-    def each(self, start: Sandbox, prefix: Transcript, seeds: list[int]) -> list[bool]:
+    def each(self, start: _Start, prefix: Transcript, seeds: list[int]) -> list[bool]:
         """Solved or not, for each seed about which something can be said."""
         solved: list[bool] = []
         for seed in seeds:
@@ -158,10 +180,11 @@ class _Finish:
                 solved += [] if said is None else [said]
         return solved
 
-    def _once(self, start: Sandbox, prefix: Transcript, seed: int) -> bool | None:
+    def _once(self, start: _Start, prefix: Transcript, seed: int) -> bool | None:
         """Solved or not; None, or `AttemptError`, where nothing can be said."""
         policy, sampling = self.policy(seed), replace(self.sampling, seed=seed)
-        with start.fork() as sandbox:
+        with ExitStack() as stack:
+            sandbox = start.fork(stack).sandbox
             with boundary(HarnessError, "running the harness"):
                 ended = self.domain.harness(self.task).run(self.task, sandbox, policy, sampling, resume=prefix)
             self.tally.usage += ended.usage

@@ -95,6 +95,10 @@ class Sandbox(Protocol):
         """Start one command and return, to follow it and to talk to it; `exec` is this and a wait for its end."""
         ...
 
+    def executions(self) -> tuple[Execution, ...]:
+        """All commands that are known there, the oldest first, whoever started them."""
+        ...
+
     def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes: ...
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None: ...
@@ -134,8 +138,13 @@ class Sandbox(Protocol):
         """
         ...
 
-    def fork(self) -> "Sandbox":
-        """A new sandbox whose files are a copy of this one's at this point; processes are not copied."""
+    def fork(self, *, processes: bool = False) -> "Sandbox":
+        """A new sandbox whose files are a copy of this one's at this point.
+
+        With `processes`, all that runs goes on in both, and `executions` of the new one has the same commands; open
+        connections into this one and out of it end. Only `env.isolation=gvisor` can: elsewhere it raises
+        `SandboxError(code="client.unsupported")`.
+        """
         ...
 
     def close(self) -> None:

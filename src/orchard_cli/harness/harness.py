@@ -26,7 +26,7 @@ class Transcript:
 class Harness(Protocol):
     """How a policy attempts a task.
 
-    `forkable`: an attempt can go on in a fork of its sandbox. Then all that it did lies in files (a fork copies no
+    `forkable`: an attempt can go on in a fork of its sandbox. Then all that it did lies in files (most forks copy no
     processes), and each `Step.action` is a shell command that does the same again.
     """
 

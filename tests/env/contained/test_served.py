@@ -17,7 +17,7 @@ from orchard_cli.env.sandbox import Sandbox, Spec
 from orchard_cli.env.service.bench import served
 from orchard_cli.env.service.serve import serving
 from orchard_cli.env.service.service import Settings
-from orchard_cli.errors import ConfigError
+from orchard_cli.errors import ConfigError, SandboxError
 
 from ..conftest import settled
 from ..network.conftest import FAR, Site, site
@@ -106,3 +106,17 @@ def test_an_image_that_an_engine_holds_may_be_offered_by_tiers_that_know_such() 
     for text in ("py=python:3.11", "py", "py="):
         with pytest.raises(ConfigError, match="--image"):
             image_of(text)
+
+
+def test_fork_with_its_processes(place: RemoteEnv, box: Sandbox) -> None:
+    counting = box.start("for i in $(seq 60); do echo $i; sleep 0.05; done")
+    if place.describe()["isolation"] == "container":
+        with pytest.raises(SandboxError) as caught:
+            box.fork(processes=True)
+        assert caught.value.fault.code == "client.unsupported"
+    else:
+        with box.fork(processes=True) as twin:
+            (copy,) = twin.executions()
+            assert copy.wait(60).stdout == counting.wait(60).stdout
+            assert [event.type for event in copy.events()][-1] == "exit"
+    assert counting.wait(60).stdout.endswith(b"\n59\n60\n")

@@ -15,6 +15,7 @@ from .ground import Ground
 from .loop import Loop
 from .passage import Passage
 from .problem import Json, Problem
+from .quiet import Quiet
 from .request import Request
 
 FILES = {
@@ -77,8 +78,22 @@ class Agent:
             self.children.lend(connection, request, operation)
         elif place == "health":
             connection.reply(200, self._health())
+        elif place == "quiet":
+            Quiet(self.loop, self.children, self._connections, connection, request)
+        elif place == "identity":
+            self._become(request)
+            connection.reply(200, self._health())
         else:
             raise Problem(404, "client.no_such_path", "no such path")
+
+    def _become(self, request: Request) -> None:
+        """It came back from disk, perhaps as somebody else, and its clock may not have gone on meanwhile."""
+        query = request.query
+        self._sandbox, self._token = query.get("sandbox", self._sandbox), query.get("token", "").encode() or self._token
+        # Else gVisor tells of no second visitor.
+        self.loop.unwatch(self._listener.fileno())
+        self.loop.watch(self._listener.fileno(), self._accept)
+        self._began = time.monotonic() - request.number("age_s", time.monotonic() - self._began)
 
     def _health(self) -> Json:
         with open("/proc/self/statm" if os.path.exists("/proc/self/statm") else os.devnull) as file:

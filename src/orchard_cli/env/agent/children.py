@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 
@@ -25,6 +25,7 @@ class Children:
         self._loop, self._ground, self._workdir = loop, ground, workdir
         self.known: dict[int, tuple[int, Ended]] = {}
         self.leaders: set[int] = set()  # those among them that are commands
+        self.lent: dict[int, str] = {}  # those among them that carry a connection, and what for
 
     def lead(self, pid: int, ended: Ended) -> None:
         """As `expect`, for the first process of a command."""
@@ -85,7 +86,19 @@ class Children:
         pid = os.fork()
         if pid == 0:
             self._become(connection.sock, request, operation, ahead)
-        self.expect(pid, lambda status, usage: connection.take_back(status == 0))
+        self.lent[pid] = request.parts[1]
+
+        def ended(status: int, usage: Any) -> None:
+            del self.lent[pid]
+            connection.take_back(status == 0)
+
+        self.expect(pid, ended)
+
+    def end_lent(self, places: Collection[str] | None = None) -> None:
+        """Those that carry connections, for some of `places` only."""
+        for pid, place in self.lent.items():
+            if places is None or place in places:
+                os.kill(pid, signal.SIGKILL)  # ours, and not yet collected
 
     def _become(self, sock: socket.socket, request: Request, operation: Operation, ahead: bytes) -> NoReturn:
         code = 1

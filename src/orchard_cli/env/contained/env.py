@@ -6,9 +6,11 @@ import posixpath
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ...errors import ConfigError
@@ -22,6 +24,7 @@ from ..local.spawner import roots
 from ..network.exits import Exits
 from ..sandbox import Limits, Sandbox, Spec
 from . import probe
+from .alive import twin
 from .held import Held
 from .image import Image, Images
 from .keeper import Keeper, Kept, gone
@@ -77,12 +80,14 @@ class ContainedEnv:
         if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in (*RESERVED, "/run", "/tmp"):
             raise bad_spec(f"{spec.workdir} cannot be a work directory")
         spec = replace(spec, limits=limits, workdir=posixpath.normpath(spec.workdir))
+        return self._open(spec, self._name())
+
+    def _name(self) -> str:
         with self._lock:
             if self._closed:
                 raise bad_spec("the environment is closed")
             self._count += 1
-            name = f"{self.base.name}-{self._count}"
-        return self._open(spec, name)
+            return f"{self.base.name}-{self._count}"
 
     def _open(self, spec: Spec, name: str) -> Sandbox:
         assert self._runtime is not None
@@ -98,19 +103,32 @@ class ContainedEnv:
         try:
             if not held.greet(token, GREET_S):
                 raise failed(f"the agent does not start in the sandbox: {held.why()}")
-            return self._introduce(spec, name, held, token, before)
+            return self._introduce(spec, making, held, token, before)
         except BaseException:
             held.end()
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def _introduce(self, spec: Spec, name: str, held: Held, token: str, before: Path | None) -> Sandbox:
+    def _twin(self, spec: Spec, box: str) -> Sandbox:
+        """A fork of `box` with all that runs in it."""
+        assert self._runtime is not None
+        kept, name = self.keeper.find(box), self._name()
+        making = replace(kept.making, name=name, folder=self.base / name)
+        making.folder.mkdir()
+        try:
+            held, token = twin(self._runtime, kept, making)
+        except BaseException:
+            shutil.rmtree(making.folder, ignore_errors=True)
+            raise
+        return self._introduce(spec, making, held, token, kept.before, kept.made)
+
+    def _introduce(
+        self, spec: Spec, making: Making, held: Held, token: str, before: Path | None, made: float = 0.0
+    ) -> Sandbox:
+        name, image = making.name, self._image(spec.image)
         channel = Channel(held.dial, name, token, lambda effect: gone(held, effect))
-        tidy, image = self.base / name, self._image(spec.image)
-        self.keeper.add(
-            name,
-            Kept(held, channel, before, spec.workdir, image.python, lambda: shutil.rmtree(tidy, ignore_errors=True)),
-        )
+        tidy = partial(shutil.rmtree, making.folder, ignore_errors=True)
+        self.keeper.add(name, Kept(making, held, token, channel, before, image.python, tidy, made or time.time()))
 
         def fork(box: str) -> Sandbox:
             twin = self.open(spec)
@@ -122,7 +140,8 @@ class ContainedEnv:
             return twin
 
         env = {**BASE_ENV, **image.env, **spec.env}
-        sandbox = LocalSandbox(self.keeper, name, spec.workdir, (held.dial, token), env, fork)
+        live = partial(self._twin, spec) if self._runtime and self._runtime.freezes else None
+        sandbox = LocalSandbox(self.keeper, name, spec.workdir, (held.dial, token), env, fork, live=live)
         self._exits.give(sandbox, spec)
         return sandbox
 
@@ -164,6 +183,7 @@ class ContainedEnv:
         own: dict[str, object] = dict(self._runtime.facts())
         if not self._ls:
             own["weaker"] = probe.LS
+        own["fork"] = "files, or with all that runs" if self._runtime.freezes else "files"
         same = {"kind": "local", "isolation": self._runtime.name, "proven": self._proof, "network": self._exits.level}
         return {**same, **own, "kernel": platform.release()}
 

@@ -14,13 +14,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ...errors import ConfigError
+from ...errors import ConfigError, SandboxError
 from ..local.spawner.cgroups import MIB, Cgroups, Group
-from .held import Held, tail
+from .held import Held, line, tail
 from .making import Making, failed
 
 HINT = "apt-get install runsc, as root"
-END_S = 20.0
+END_S, FREEZE_S = 20.0, 300.0
+CONFIG = "config.json"  # what a bundle is known by
 OWN_BYTES = 192 * MIB  # what gVisor itself may take on top of the sandbox's memory and disk
 OWN_TASKS, TASKS_EACH = (
     1024,
@@ -34,7 +35,7 @@ NAMESPACES = ("pid", "network", "ipc", "uts", "mount")
 class Gvisor:
     """See `Runtime`. Raises `ConfigError` where runsc cannot be used at all."""
 
-    name = "gvisor"
+    name, freezes = "gvisor", True
 
     def __init__(self, base: Path):
         found = shutil.which("runsc", path=os.environ.get("PATH", "") + ":/usr/bin:/usr/local/bin")
@@ -46,19 +47,21 @@ class Gvisor:
         self.platform = "systrap" if "systrap" in flags else "ptrace"
         self._overlay = "--overlay2=all:memory" if "-overlay2" in flags else "--overlay"
         self._runsc = [found, f"--root={self._state}", f"--platform={self.platform}", "--network=none"]
+        self._running: dict[str, tuple[subprocess.Popen[bytes], Group]] = {}
         self._runsc += ["--ignore-cgroups", self._overlay, *(["--rootless"] if os.geteuid() else [])]
 
-    def start(self, making: Making) -> Held:
-        group = self._cgroups.group(making.name, cpu=bool(making.limits.cpus))
-        limits = making.limits
-        room = (limits.memory_mb + limits.disk_mb) * MIB + OWN_BYTES if limits.memory_mb else 0
-        group.limit(room, limits.pids * TASKS_EACH + OWN_TASKS if limits.pids else 0, limits.cpus)
-        (making.folder / "config.json").write_text(json.dumps(bundle(making)))
+    def start(self, making: Making, frozen: Path | None = None) -> Held:
+        group = self._group(making)
+        if frozen is None:
+            (making.folder / CONFIG).write_text(json.dumps(bundle(making)))
+        elif not (making.folder / CONFIG).exists():
+            shutil.copy(frozen / CONFIG, making.folder)
+        how = ["restore", "--image-path", str(frozen)] if frozen else ["run"]
+        run = [*self._runsc, *how, "--bundle", str(making.folder), making.name]
         ours, theirs = socket.socketpair()
         log = making.folder / "log"
         entries = [f"/proc/self/fd/{entry}" for entry in group.entries]
-        run = [*self._runsc, "run", "--bundle", str(making.folder), making.name]
-        with theirs, log.open("wb") as said:
+        with theirs, log.open("ab") as said:
             process = subprocess.Popen(
                 ["/bin/sh", "-c", JOIN, "sh", *entries, "--", *run],
                 stdin=theirs.fileno(),
@@ -68,26 +71,54 @@ class Gvisor:
                 cwd="/",
                 start_new_session=True,
             )
-
-        def end() -> None:
-            self._end(making.name, process, group)
+        self._running[making.name] = process, group
 
         def why() -> str:
             if group.counter("refused"):
                 return "pid_limit"
             return "oom" if group.counter("oom") else tail(log) or "its agent has ended"
 
-        return Held(ours, end, why, lambda: self._free(making.name))
+        return Held(ours, lambda: self._end(making.name), why, lambda: self._free(making.name))
 
-    def _end(self, name: str, process: "subprocess.Popen[bytes]", group: Group) -> None:
-        """With its passage closed the agent ends, and with it all; if it does not, it is made to."""
-        _quiet([*self._runsc, "kill", "--all", name, "KILL"]) if process.poll() is None else None
+    def _group(self, making: Making) -> Group:
+        """What comes back from disk goes on where it was."""
+        if making.name in self._running:
+            return self._running[making.name][1]
+        limits, group = making.limits, self._cgroups.group(making.name, cpu=bool(making.limits.cpus))
+        room = (limits.memory_mb + limits.disk_mb) * MIB + OWN_BYTES if limits.memory_mb else 0
+        group.limit(room, limits.pids * TASKS_EACH + OWN_TASKS if limits.pids else 0, limits.cpus)
+        return group
+
+    def freeze(self, making: Making, into: Path) -> None:
+        done = subprocess.run(
+            [*self._runsc, "checkpoint", "--image-path", str(into), making.name],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=FREEZE_S,
+        )
+        if done.returncode:
+            said = line(done.stdout + done.stderr)
+            raise SandboxError(f"runsc does not put the sandbox on disk: {said}", code="infra.freeze_failed")
+        self._over(making.name)
+        shutil.copy(making.folder / CONFIG, into)
+
+    def _over(self, name: str) -> None:
+        """Its process ends by itself, or is ended; the runtime forgets it."""
+        process, _ = self._running[name]
         try:
             process.wait(END_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
         _quiet([*self._runsc, "delete", "--force", name])
+
+    def _end(self, name: str) -> None:
+        """With its passage closed the agent ends, and with it all; if it does not, it is made to."""
+        process, group = self._running[name]
+        _quiet([*self._runsc, "kill", "--all", name, "KILL"]) if process.poll() is None else None
+        self._over(name)
+        del self._running[name]
         for _ in range(500):
             if group.remove():
                 return

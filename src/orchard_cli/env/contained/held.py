@@ -3,8 +3,11 @@
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from ..wire import Dial
 
 STUCK_S = 10.0  # to start one process takes no such time even on a busy machine
 
@@ -21,7 +24,8 @@ class Held:
     ):
         self._control, self._end, self.why, self._free = control, end, why, free
         self._starting = 0.0  # since when the agent has been starting a process, as far as we have seen
-        self._lock = threading.Lock()
+        self._lock, self._gate, self.turn = threading.Lock(), threading.Event(), threading.Lock()
+        self._gate.set()
         self._ended = False
 
     def greet(self, token: str, wait_s: float) -> bool:
@@ -35,8 +39,30 @@ class Held:
         self._control.settimeout(None)
         return ready
 
+    @contextmanager
+    def shut(self) -> Iterator[Dial]:
+        """Whoever wants to get in waits meanwhile, but for the way that this gives."""
+        with self.turn:
+            self._gate.clear()
+            try:
+                yield self._dial
+            finally:
+                self._gate.set()
+
+    def renew(self, other: "Held") -> None:
+        """It has come back from disk: this is how it is reached now. `other` is not used any more."""
+        with self._lock:
+            self._control.close()
+            self._control, self._starting = other._control, 0.0
+            if self._ended:
+                self._control.close()
+
     def dial(self) -> socket.socket:
         """A new connection to the agent. Raises `OSError` when it is gone."""
+        self._gate.wait()
+        return self._dial()
+
+    def _dial(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -50,7 +76,9 @@ class Held:
         return ours
 
     def alive(self) -> bool:
-        """Whether the far end is still open."""
+        """Whether the far end is still open, or will be in a moment."""
+        if not self._gate.is_set():
+            return True
         with self._lock:
             try:
                 while not self._ended and (said := self._control.recv(4096, socket.MSG_DONTWAIT)):

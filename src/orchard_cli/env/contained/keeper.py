@@ -17,7 +17,7 @@ from . import comparison
 from .door import Door
 from .gates import prove
 from .held import Held
-from .making import DOOR, INSIDE
+from .making import DOOR, INSIDE, Making
 
 LIMITS = {"oom": "memory", "pid_limit": "processes"}
 LOOK_S, CARRY_S = 1.0, 900.0
@@ -26,13 +26,19 @@ OWN = ("/proc", "/sys", "/dev", INSIDE, DOOR)  # what differs between any two
 
 @dataclass(frozen=True)
 class Kept:
+    making: Making
     held: Held
+    token: str
     channel: Channel  # for what we ask of its agent ourselves
     before: Path | None  # what its work directory was made from
-    workdir: str
     python: str
     gone: Callable[[], None]
+    made: float  # when, as seconds since 1970
     doors: list[Door] = field(default_factory=list)
+
+    @property
+    def workdir(self) -> str:
+        return self.making.workdir
 
 
 class Keeper:

@@ -41,9 +41,14 @@ class Runtime(Protocol):
     """What isolates."""
 
     name: str
+    freezes: bool  # whether `freeze` can be asked for
 
-    def start(self, making: Making) -> Held:
-        """Until its agent listens. Raises `SandboxError`; nothing is left then."""
+    def start(self, making: Making, frozen: Path | None = None) -> Held:
+        """Its agent waits to be greeted, or goes on from `frozen`. Raises `SandboxError`; nothing is left then."""
+        ...
+
+    def freeze(self, making: Making, into: Path) -> None:
+        """Put it on disk with all that runs in it, and end it; nobody may be connected. Raises `SandboxError`."""
         ...
 
     def facts(self) -> dict[str, str]:

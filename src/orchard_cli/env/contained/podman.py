@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
+from ..local.sandbox import no_live_fork
 from .held import Held, line
 from .making import DOOR, Making, failed
 
@@ -32,7 +33,7 @@ NEW_NAMESPACES = 0x7E020000  # the flags of clone(2) that make one
 class Podman:
     """See `Runtime`. Raises `ConfigError` where no container can be run."""
 
-    name = "container"
+    name, freezes = "container", False
 
     def __init__(self, base: Path):
         found = shutil.which("podman", path=os.environ.get("PATH", "") + ":/usr/bin:/usr/local/bin")
@@ -64,7 +65,7 @@ class Podman:
             said = line(done.stderr) or f"exit {done.returncode}"
         raise ConfigError(f"podman runs no container: {said or 'neither crun nor runc is installed'}", hint=HINT)
 
-    def start(self, making: Making) -> Held:
+    def start(self, making: Making, frozen: Path | None = None) -> Held:
         door = making.folder / "door"
         door.mkdir(mode=0o700)
         done = self._call(["run", "-d", "--name", making.name, *self._arguments(making, door)])
@@ -138,6 +139,9 @@ class Podman:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise failed(f"podman: {type(error).__name__}: {error}") from error
+
+    def freeze(self, making: Making, into: Path) -> None:
+        raise no_live_fork()
 
     def facts(self) -> dict[str, str]:
         return {

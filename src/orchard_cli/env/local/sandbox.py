@@ -48,9 +48,10 @@ class LocalSandbox:
         env: Mapping[str, str],
         fork: Callable[[str], Sandbox],
         way: str = "",
+        live: Callable[[str], Sandbox] | None = None,  # a fork with all that runs, where that can be had
     ):
         self.id, self.workdir = f"{link.pid}-{box}", workdir
-        self._link, self._box, self._env, self._fork = link, box, dict(env), fork
+        self._link, self._box, self._env, self._fork, self._live = link, box, dict(env), fork, live
         self._channel = Channel(door[0], box, door[1], self._lost)
         self.way = way  # how a fork got its files: `sealed` (the origin's are shared), or `copied: ` and why
         self.ways: Ways | None = None
@@ -69,17 +70,8 @@ class LocalSandbox:
         merge: bool = False,
         key: str = "",  # as for `start`
     ) -> ExecResult:
-        environment = {**self._env, **(env or {})}
-        body = order(
-            command,
-            stdin,
-            timeout_s=timeout_s,
-            cwd=cwd,
-            env=environment,
-            max_bytes=max_bytes,
-            merge=merge,
-            ring_bytes=0,
-        )
+        options = {"timeout_s": timeout_s, "cwd": cwd, "max_bytes": max_bytes, "merge": merge}
+        body = order(command, stdin, env={**self._env, **(env or {})}, ring_bytes=0, **options)
         return run(self._open(), body, timeout_s, key)
 
     def start(
@@ -115,7 +107,6 @@ class LocalSandbox:
         )
 
     def executions(self) -> tuple[Execution, ...]:
-        """All that its agent knows, the oldest first: also those that were started by a driver before us."""
         return known(self._open())
 
     def note(self, text: str) -> None:
@@ -165,13 +156,7 @@ class LocalSandbox:
         result = self.exec(APPLY, stdin=os.fsencode(diff), env=GIT_ENV)
         if not result.ok:
             said = (result.stderr or result.stdout).decode(errors="replace").strip() or result.reason
-            raise SandboxError(
-                f"the diff does not apply: {said[:2000]}",
-                code="patch_failed",
-                attributable="client",
-                effect="none",
-                retry="never",
-            )
+            raise _refused(f"the diff does not apply: {said[:2000]}", "patch_failed")
 
     def connect(self, port: int, *, timeout_s: float = 5.0) -> socket.socket:
         if not 0 < port < 65536:
@@ -192,8 +177,13 @@ class LocalSandbox:
         """What leads out from here on; programs find it by variables, which those given by the spec override."""
         self.ways, self._env = ways, {**ways.env, **self._env}
 
-    def fork(self) -> Sandbox:
-        return self._fork(self._box)
+    def fork(self, *, processes: bool = False) -> Sandbox:
+        if not processes:
+            return self._fork(self._box)
+        if self._live is None:
+            raise no_live_fork()
+        self._open()
+        return self._live(self._box)
 
     def close(self) -> None:
         with self._lock:
@@ -235,9 +225,13 @@ class LocalSandbox:
         return SandboxError("the agent of the sandbox does not answer", code="infra.agent_lost", effect=effect)
 
 
+def no_live_fork() -> SandboxError:
+    text = "a sandbox of this kind cannot be forked with its processes: env.isolation=gvisor can"
+    return _refused(text, "client.unsupported")
+
+
 def _closed(effect: Effect) -> SandboxError:
-    text = "this sandbox is closed"
-    return SandboxError(text, code="client.closed", attributable="client", effect=effect, retry="never")
+    return _refused("this sandbox is closed", "client.closed", effect)
 
 
 def _check_words(*words: str) -> None:
@@ -246,4 +240,8 @@ def _check_words(*words: str) -> None:
 
 
 def _bad_argument(message: str) -> SandboxError:
-    return SandboxError(message, code="client.bad_argument", attributable="client", effect="none", retry="never")
+    return _refused(message, "client.bad_argument")
+
+
+def _refused(message: str, code: str, effect: Effect = "none") -> SandboxError:
+    return SandboxError(message, code=code, attributable="client", effect=effect, retry="never")

@@ -102,8 +102,8 @@ class AsyncSandbox:
     async def patch(self, diff: str) -> None:
         await self._env.call(lambda: self._box.patch(diff))
 
-    async def fork(self) -> "AsyncSandbox":
-        return AsyncSandbox(self._env, await self._env.call(self._box.fork))
+    async def fork(self, *, processes: bool = False) -> "AsyncSandbox":
+        return AsyncSandbox(self._env, await self._env.call(lambda: self._box.fork(processes=processes)))
 
     async def close(self) -> None:
         await self._env.call(self._box.close)

@@ -17,7 +17,7 @@ import msgspec
 
 from ...errors import SandboxError
 from ..execution import ExecResult, Terminal
-from ..service.bodies import ExecView, FileView, Names, Page, SandboxView, exec_result
+from ..service.bodies import ExecView, FileView, ForkBody, Names, Page, SandboxView, exec_result
 from ..service.problem import of_view
 from .attachment import Attachment
 from .client import Client
@@ -93,6 +93,13 @@ class RemoteSandbox:
             spool_bytes=spool_bytes,
         )
         view = msgspec.json.decode(self._ask("POST", "/execs", msgspec.json.encode(body), key=key), type=ExecView)
+        return self._execution(view, key)
+
+    def executions(self) -> tuple[RemoteExecution, ...]:
+        views = msgspec.json.decode(self._ask("GET", "/execs"), type=tuple[ExecView, ...])
+        return tuple(self._execution(view, view.id) for view in views)
+
+    def _execution(self, view: ExecView, key: str) -> RemoteExecution:
         return RemoteExecution(self._ask, self.events, self._output, view, key)
 
     def attach(self, execution: RemoteExecution, *, after: int = 0, kill_on_detach: bool = False) -> Attachment:
@@ -189,8 +196,9 @@ class RemoteSandbox:
         with self._named():
             return connect(f"{self._client.url}{self._path}/ports/{port}", self._client.headers, timeout_s)
 
-    def fork(self) -> "RemoteSandbox":
-        raw = self._ask("POST", "/fork", b'{"n":1}', query={"wait": 60}, timeout_s=120.0)
+    def fork(self, *, processes: bool = False) -> "RemoteSandbox":
+        body = msgspec.json.encode(ForkBody(processes=processes))
+        raw = self._ask("POST", "/fork", body, query={"wait": 60}, timeout_s=120.0)
         return self._adopt(msgspec.json.decode(raw, type=Page).items[0])
 
     def close(self) -> None:

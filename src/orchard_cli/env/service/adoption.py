@@ -7,6 +7,7 @@ import msgspec
 
 from ...errors import ConfigError, SandboxError
 from ..sandbox import Sandbox, Spec
+from .execs import Execs
 from .fleet import Fleet
 from .heritage import Note, read
 from .live import Live
@@ -62,9 +63,9 @@ async def _take(fleet: Fleet, heir: Heir, note: Note, busy: Busy) -> None:
     for place in live.trees:
         fleet.specs.trees.retain(place)
     fleet.lives[live.id] = live
-    live.ready(box, fleet.commands)
-    assert live.execs is not None
-    for execution in await live.execs.inherit():
+    execs = Execs(live.id, box, fleet.commands)
+    live.ready(box, execs)
+    for execution in await execs.inherit():
         execution.ended.add_done_callback(busy(live))
     live.version = await fleet.store.put(live.record(), expect=None)
     fleet.bus.say("adopted", live.id, live.tenant)

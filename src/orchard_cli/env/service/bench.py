@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,9 @@ def _measure(env: Env, spec: Spec, name: str, repeat: int, result: dict[str, Any
         ms[f"{name}: exec"] = timed(lambda: _right(box), repeat)
         ms[f"{name}: read 1 KiB"] = timed(lambda: box.read("a.txt"), repeat // 2)
         ms[f"{name}: fork"] = timed(lambda: box.fork().close(), repeat // 8)
+        if "runs" in str(env.describe().get("fork")):
+            live = partial(box.fork, processes=True)
+            ms[f"{name}: fork with all that runs"] = timed(lambda: live().close(), repeat // 20)
         throughput, times = crowd([box] * AT_ONCE, repeat * 4)
         ms[f"{name}: exec, {AT_ONCE} at once"] = times
         result["per_s"][f"{name}: exec, {AT_ONCE} at once"] = throughput

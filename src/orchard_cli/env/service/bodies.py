@@ -86,6 +86,7 @@ class BatchBody(Body, frozen=True):
 
 class ForkBody(Body, frozen=True):
     n: int = 1
+    processes: bool = False  # with all that runs, where the back end can (gvisor); open connections end
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     lifetime: Lifetime = Lifetime()
 

@@ -58,7 +58,8 @@ def _contained(tier: str) -> Finding:
     assert isinstance(proven, dict)
     limits = ", ".join(f"{name} by {said[name]}" for name in ("memory", "pids", "cpus", "disk"))
     weaker = f"; {said['weaker']}" if "weaker" in said else ""
-    return Finding(what, "proven", f"tried from inside, held: {', '.join(sorted(proven))}; {limits}{weaker}")
+    tried = f"tried from inside, held: {', '.join(sorted(proven))}"
+    return Finding(what, "proven", f"{tried}; {limits}; forks copy {said['fork']}{weaker}")
 
 
 def _cgroups() -> Finding:

@@ -5,6 +5,8 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +15,7 @@ from ..sandbox import Env, Sandbox, Spec
 from . import heritage, quota
 from .bodies import Lifetime, SandboxBody, SandboxView
 from .bus import Bus
+from .execs import Execs
 from .keys import Principal
 from .live import Live, Terms, recorded
 from .metrics import Metrics
@@ -59,15 +62,17 @@ class Fleet:
         if body != plain:
             raise refused("a snapshot brings everything but id, labels and lifetime", "client.bad_request")
         source = await self.locate(body.from_snapshot, who, "snapshot")
-        return await self._copy(source, who, body.labels, body.lifetime, body.id or id or new_id())
+        return await self.fork(source, who, body.labels, body.lifetime, body.id or id or new_id())
 
     async def fork(
-        self, id: str, who: Principal, labels: dict[str, str], lifetime: Lifetime, new: str, kind: Kind = "sandbox"
-    ) -> Live:
-        return await self._copy(await self.locate(id, who), who, labels, lifetime, new, kind)
-
-    async def _copy(
-        self, source: Live, who: Principal, labels: dict[str, str], lifetime: Lifetime, id: str, kind: Kind = "sandbox"
+        self,
+        source: Live,
+        who: Principal,
+        labels: dict[str, str],
+        lifetime: Lifetime,
+        id: str,
+        kind: Kind = "sandbox",
+        processes: bool = False,
     ) -> Live:
         await source.settled.wait()
         box, _ = source.open_box()
@@ -75,7 +80,7 @@ class Fleet:
             self.specs.trees.retain(place)
         live = self._live(id, who, source.spec, source.image, labels, lifetime, list(source.trees), kind)
         await self._admit(live, who)
-        self._make(live, box.fork)
+        self._make(live, partial(box.fork, processes=True) if processes else box.fork, processes)
         source.touch()
         return live
 
@@ -121,12 +126,12 @@ class Fleet:
         self._gone.pop(live.id, None)
         self.bus.say("created", live.id, live.tenant, labels=live.labels)
 
-    def _make(self, live: Live, how: Callable[[], Sandbox]) -> None:
-        task = asyncio.get_running_loop().create_task(self._open(live, how))
+    def _make(self, live: Live, how: Callable[[], Sandbox], inherits: bool = False) -> None:
+        task = asyncio.get_running_loop().create_task(self._open(live, how, inherits))
         self._making.add(task)
         task.add_done_callback(self._making.discard)
 
-    async def _open(self, live: Live, how: Callable[[], Sandbox]) -> None:
+    async def _open(self, live: Live, how: Callable[[], Sandbox], inherits: bool) -> None:
         with self.metrics.timed("create"):
             try:
                 box = await self.chore(lambda: heritage.noted(self.env, live, how()))
@@ -135,7 +140,11 @@ class Fleet:
                 self.metrics.fault(error.fault)
                 self.bus.say("failed", live.id, live.tenant, code=error.fault.code)
             else:
-                live.ready(box, self.commands)
+                execs = Execs(live.id, box, self.commands)
+                if inherits:
+                    with suppress(SandboxError):  # said again to whoever uses it
+                        await execs.inherit()
+                live.ready(box, execs)
                 self.bus.say("ready", live.id, live.tenant)
         await self._write(live)
 

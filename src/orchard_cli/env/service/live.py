@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,8 +95,8 @@ class Live:
     def expires(self) -> float:
         return time.time() + self.ends - time.monotonic()
 
-    def ready(self, box: Sandbox, pool: Executor) -> None:
-        self.box, self.execs, self.state = box, Execs(self.id, box, pool), "ready"
+    def ready(self, box: Sandbox, execs: Execs) -> None:
+        self.box, self.execs, self.state = box, execs, "ready"
         self.touch()
         self.settled.set()
 

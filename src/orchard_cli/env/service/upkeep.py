@@ -78,7 +78,7 @@ class Upkeep:
             owner = Principal(live.key, live.tenant, frozenset())
             kept = Lifetime(lease_s=86_400.0)
             with suppress(SandboxError):
-                copy = await self._fleet.fork(live.id, owner, live.labels, kept, new_id("sn"), "snapshot")
+                copy = await self._fleet.fork(live, owner, live.labels, kept, new_id("sn"), "snapshot")
                 await copy.settled.wait()
         await self._fleet.delete(live, "expired: its lease, idle time or lifetime ended")
 

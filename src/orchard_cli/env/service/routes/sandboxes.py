@@ -154,7 +154,8 @@ async def fork(call: Call) -> Response:
 
     async def act() -> dict[str, Any]:
         for name in names:
-            await call.service.fleet.fork(source, call.who, body.labels, body.lifetime, name)
+            origin = await call.service.fleet.locate(source, call.who)
+            await call.service.fleet.fork(origin, call.who, body.labels, body.lifetime, name, processes=body.processes)
         return {"ids": names}
 
     answer = await call.once(raw, act, {"ids": names})
@@ -173,7 +174,8 @@ async def snapshot(call: Call) -> Response:
     lifetime = Lifetime(lease_s=body.ttl_s, max_lifetime_s=body.ttl_s)
 
     async def act() -> dict[str, Any]:
-        await call.service.fleet.fork(source, call.who, body.labels, lifetime, name, "snapshot")
+        origin = await call.service.fleet.locate(source, call.who)
+        await call.service.fleet.fork(origin, call.who, body.labels, lifetime, name, "snapshot")
         return {"id": name}
 
     answer = await call.once(raw, act, {"id": name})
