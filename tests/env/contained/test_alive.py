@@ -1,5 +1,7 @@
 """Forks with everything that runs, where gVisor is there: both go on, apart from each other, and under other names."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from orchard_cli.env.network.ways import MODEL_PORT
 from orchard_cli.env.sandbox import Sandbox, Spec
 from orchard_cli.errors import ConfigError, SandboxError
 
+from ..conftest import settled
 from .test_contained import traces
 
 COUNT = "i=0; while true; do i=$((i+1)); echo $i >/tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.05; done"
@@ -103,6 +106,30 @@ def test_commands_are_those_of_the_origin_and_end_in_each(place: ContainedEnv) -
             assert fed.wait(30).stdout == b"both origin\ns\n"
         assert waited.result(30).stdout == b"long\n"  # whoever waited has noticed nothing
         assert b"".join(followed.result(30)) == b"heard\n"
+
+
+def test_clients_that_never_rest_notice_nothing(place: ContainedEnv) -> None:
+    over = threading.Event()
+
+    def busy(box: Sandbox, name: str) -> int:
+        count = 0
+        while not over.is_set():
+            count += 1
+            assert box.exec(f"echo {name} {count}").stdout == f"{name} {count}\n".encode()
+            followed = box.start(f"echo {name}; sleep 0.1; echo {count}")
+            assert b"".join(event.data for event in followed.events()) == f"{name}\n{count}\n".encode()
+        return count
+
+    with place.open(Spec()) as box, ThreadPoolExecutor() as pool:
+        fed = box.start("cat", stdin=None, timeout_s=600)
+        fed.write(b"x")
+        clients = [pool.submit(busy, box, name) for name in "abc"]
+        try:
+            for _ in range(5):
+                box.fork(processes=True).close()
+        finally:
+            over.set()
+        assert all(client.result(60) for client in clients)
 
 
 def test_twin_has_an_identity_of_its_own_and_the_right_time(place: ContainedEnv) -> None:
@@ -243,3 +270,36 @@ def test_other_tiers_say_that_they_cannot(isolation: str) -> None:
             box.fork(processes=True)
         assert caught.value.fault.code == "client.unsupported"
         assert box.exec("echo hi").stdout == b"hi\n"
+
+
+DRIVER = """
+import sys, time
+from orchard_cli.env.contained import alive
+from orchard_cli.env.contained.choose import contained
+from orchard_cli.env.sandbox import Spec
+ask = alive._ask
+def until_killed(dial, kept, what, **query):
+    if what == sys.argv[1]:
+        print(env.base.name, flush=True)
+        time.sleep(600)
+    ask(dial, kept, what, **query)
+alive._ask = until_killed
+env = contained("gvisor")
+box = env.open(Spec())
+box.exec("sleep 73.25 &")
+twin = box.fork(processes=True)
+print(env.base.name, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("at", ["quiet", "identity", "never"])
+def test_when_the_driver_is_killed_both_end(place: ContainedEnv, at: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", DRIVER, at], stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        name = driver.stdout.readline().strip()
+        assert traces(name)
+        driver.kill()
+    assert settled(lambda: traces(name), [], seconds=30) == []
+    contained("gvisor").close()  # sweeps the folder
+    assert not (place.base.parent / name).exists()

@@ -178,6 +178,23 @@ def test_leftovers_of_the_dead_are_swept_and_others_spared() -> None:
     mine.rmdir()
 
 
+def test_what_runs_in_the_cgroups_of_the_dead_is_ended_too(env: LocalEnv, sandbox: Sandbox) -> None:
+    places = cgroups(env.base.name)
+    if not places:
+        pytest.skip("no cgroups here")
+    name = f"orchard-env-{2**22 + 1}-1-left"
+    group = Path(str(places[0]).partition(env.base.name)[0], name)
+    (group / "1").mkdir(parents=True)
+    with subprocess.Popen(["sleep", "300"]) as left:
+        (group / "1" / "cgroup.procs").write_text(str(left.pid))
+        folder = Path(tempfile.gettempdir(), name)
+        folder.mkdir()
+        leftovers.sweep()
+        assert left.wait(10) == -9
+    assert not group.exists() and not folder.exists()
+    assert sandbox.exec("echo ok").stdout == b"ok\n"
+
+
 def test_isolation_that_cannot_be_had_is_an_error_with_a_way_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

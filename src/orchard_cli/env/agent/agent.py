@@ -12,12 +12,13 @@ from .children import Children
 from .commands import Commands
 from .connection import Connection
 from .ground import Ground
-from .loop import Loop
+from .loop import Loop, Timer
 from .passage import Passage
 from .problem import Json, Problem
 from .quiet import Quiet
 from .request import Request
 
+RETURN_S = 1.0
 FILES = {
     **{("GET", "files"): transfer.read, ("PUT", "files"): transfer.write, ("DELETE", "files"): transfer.remove},
     **{("GET", "list"): transfer.names, ("GET", "stat"): transfer.facts, ("POST", "mkdir"): transfer.make},
@@ -44,7 +45,7 @@ class Agent:
         self.children = Children(self.loop, ground, workdir)
         self.commands = Commands(self.loop, ground, self.children, workdir=workdir, base=base)
         self._sandbox, self._token, self._began = sandbox, token.encode(), time.monotonic()
-        self._listener = listener
+        self._listener, self._returning = listener, Timer(None)
         self._connections: set[Connection] = set()
         listener.setblocking(False)
         self.loop.watch(listener.fileno(), self._accept)
@@ -79,6 +80,7 @@ class Agent:
         elif place == "health":
             connection.reply(200, self._health())
         elif place == "quiet":
+            self._expect_return()
             Quiet(self.loop, self.children, self._connections, connection, request)
         elif place == "identity":
             self._become(request)
@@ -90,10 +92,18 @@ class Agent:
         """It came back from disk, perhaps as somebody else, and its clock may not have gone on meanwhile."""
         query = request.query
         self._sandbox, self._token = query.get("sandbox", self._sandbox), query.get("token", "").encode() or self._token
-        # Else gVisor tells of no second visitor.
-        self.loop.unwatch(self._listener.fileno())
-        self.loop.watch(self._listener.fileno(), self._accept)
+        self._returning.cancel()
+        self.loop.renew()
         self._began = time.monotonic() - request.number("age_s", time.monotonic() - self._began)
+
+    def _expect_return(self) -> None:
+        """Back from disk, gVisor tells of one visitor and then of nobody, unless it is asked anew.
+
+        Whoever would say that we are back may be gone: that must be seen, too.
+        """
+        self._returning.cancel()
+        self.loop.renew()
+        self._returning = self.loop.after(RETURN_S, self._expect_return)
 
     def _health(self) -> Json:
         with open("/proc/self/statm" if os.path.exists("/proc/self/statm") else os.devnull) as file:

@@ -27,6 +27,7 @@ class Loop:
     def __init__(self) -> None:
         self._poll = select.epoll()
         self._calls: dict[int, Callable[[], None]] = {}
+        self._events: dict[int, int] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._running = True
@@ -38,11 +39,19 @@ class Loop:
             self._poll.modify(fd, events)
         else:
             self._poll.register(fd, events)
-        self._calls[fd] = call
+        self._calls[fd], self._events[fd] = call, events
 
     def unwatch(self, fd: int) -> None:
         if self._calls.pop(fd, None) is not None:
             self._poll.unregister(fd)
+            del self._events[fd]
+
+    def renew(self) -> None:
+        """Watch the same by a new list: gVisor's may go on holding what was closed while something came over it."""
+        self._poll.close()
+        self._poll = select.epoll()
+        for fd, events in self._events.items():
+            self._poll.register(fd, events)
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
         timer = Timer(call)

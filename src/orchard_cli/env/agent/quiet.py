@@ -44,4 +44,5 @@ class Quiet:
         for other in tuple(self._connections):
             if other is not self._last:
                 other.close()
+        self._loop.renew()
         self._last.reply(200, {})

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import time
 
 from ...errors import Effect, SandboxError
@@ -43,11 +44,27 @@ def twin(runtime: Runtime, kept: Kept, making: Making) -> tuple[Held, str]:
 
 
 def _ask(dial: Dial, kept: Kept, what: str, **query: object) -> None:
+    """And wait until the agent has closed this connection as well."""
+    copies: list[socket.socket] = []
+
+    def dialled() -> socket.socket:
+        sock = dial()
+        copies.append(sock.dup())
+        return sock
+
     def lost(effect: Effect) -> SandboxError:
         return gone(kept.held, effect)
 
-    channel = Channel(dial, kept.making.name, kept.token, lost)
+    channel = Channel(dialled, kept.making.name, kept.token, lost)
     try:
         channel.ask("POST", f"/v1/{what}", query=query, headers={"Connection": "close"}, wait_s=BACK_S)
+        for copy in copies:
+            copy.settimeout(BACK_S)
+            while copy.recv(4096):
+                pass
+    except OSError as error:
+        raise SandboxError(f"the agent does not hang up: {error}", code="infra.agent_silent") from error
     finally:
         channel.close()
+        for copy in copies:
+            copy.close()

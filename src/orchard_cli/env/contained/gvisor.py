@@ -16,7 +16,7 @@ from typing import Any
 
 from ...errors import ConfigError, SandboxError
 from ..local.spawner.cgroups import MIB, Cgroups, Group
-from .held import Held, line, tail
+from .held import Held, tail
 from .making import Making, failed
 
 HINT = "apt-get install runsc, as root"
@@ -98,7 +98,9 @@ class Gvisor:
             timeout=FREEZE_S,
         )
         if done.returncode:
-            said = line(done.stdout + done.stderr)
+            said = (
+                (done.stdout + done.stderr).strip().partition("\n")[0][:300]
+            )  # the cause comes first, a trace after it
             raise SandboxError(f"runsc does not put the sandbox on disk: {said}", code="infra.freeze_failed")
         self._over(making.name)
         shutil.copy(making.folder / CONFIG, into)

@@ -24,9 +24,8 @@ class Held:
     ):
         self._control, self._end, self.why, self._free = control, end, why, free
         self._starting = 0.0  # since when the agent has been starting a process, as far as we have seen
-        self._lock, self._gate, self.turn = threading.Lock(), threading.Event(), threading.Lock()
-        self._gate.set()
-        self._ended = False
+        self._lock, self._turn = threading.Lock(), threading.Lock()
+        self._ended, self._away = False, False
 
     def greet(self, token: str, wait_s: float) -> bool:
         """Tell the agent its token; False if it is not there in time."""
@@ -42,12 +41,13 @@ class Held:
     @contextmanager
     def shut(self) -> Iterator[Dial]:
         """Whoever wants to get in waits meanwhile, but for the way that this gives."""
-        with self.turn:
-            self._gate.clear()
+        with self._turn:
+            with self._lock:
+                self._away = True
             try:
                 yield self._dial
             finally:
-                self._gate.set()
+                self._away = False
 
     def renew(self, other: "Held") -> None:
         """It has come back from disk: this is how it is reached now. `other` is not used any more."""
@@ -59,8 +59,8 @@ class Held:
 
     def dial(self) -> socket.socket:
         """A new connection to the agent. Raises `OSError` when it is gone."""
-        self._gate.wait()
-        return self._dial()
+        with self._turn:
+            return self._dial()
 
     def _dial(self) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -77,9 +77,9 @@ class Held:
 
     def alive(self) -> bool:
         """Whether the far end is still open, or will be in a moment."""
-        if not self._gate.is_set():
-            return True
         with self._lock:
+            if self._away:
+                return True
             try:
                 while not self._ended and (said := self._control.recv(4096, socket.MSG_DONTWAIT)):
                     self._starting = time.monotonic() if said.endswith(b"<") else 0.0

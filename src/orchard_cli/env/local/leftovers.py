@@ -1,14 +1,20 @@
-"""What remains when driver and spawner were both killed: an empty folder, empty cgroups. Removed at the next start."""
+"""What remains when driver and spawner were both killed: a folder, cgroups, perhaps what runs in them.
+
+All of it is removed at the next start.
+"""
 
 import os
 import re
 import shutil
+import signal
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from .spawner import kernel
 
+CLEAR_S = 5.0
 NAME = re.compile(r"orchard-env-(\d+)-(\d+)-")
 
 
@@ -27,14 +33,14 @@ def sweep() -> None:
 
 
 def remove(folder: Path) -> None:
-    """The folder of an environment and the cgroups of the same name; nothing if the spawner did it already."""
+    """The folder of an environment, and the cgroups of the same name with all that runs there.
+
+    The folder stays where they could not be removed yet: the next start finds them by it.
+    """
+    cleared = _cleared(folder.name)
     _unmount(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):
-        for line in Path("/proc/self/mountinfo").read_text().splitlines():
-            left, _, right = line.partition(" - ")
-            if right.startswith(("cgroup ", "cgroup2 ")):
-                _remove_cgroups(Path(left.split(" ")[4]), folder.name)
+    if cleared:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unmount(folder: Path) -> None:
@@ -45,14 +51,38 @@ def _unmount(folder: Path) -> None:
             kernel.umount(point)
 
 
-def _remove_cgroups(mount: Path, name: str) -> None:
-    own = [line.split(":", 2)[2].strip() for line in Path("/proc/self/cgroup").read_text().splitlines()]
-    places = {mount / path.lstrip("/") / name for path in own} | {mount / name}
-    for place in places:
-        if place.is_dir():
-            for below in (*place.glob("*/"), place):
-                with suppress(OSError):
-                    below.rmdir()
+def _cleared(name: str) -> bool:
+    """What was killed takes a moment to be gone."""
+    until = time.monotonic() + CLEAR_S
+    while any([not _removed(place) for place in _cgroups(name)]):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _cgroups(name: str) -> list[Path]:
+    """Of an environment, in each hierarchy."""
+    found: list[Path] = []
+    with suppress(OSError):
+        own = [line.split(":", 2)[2].strip() for line in Path("/proc/self/cgroup").read_text().splitlines()]
+        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+            left, _, right = line.partition(" - ")
+            if right.startswith(("cgroup ", "cgroup2 ")):
+                mount = Path(left.split(" ")[4])
+                found += {mount / path.lstrip("/") / name for path in own} | {mount / name}
+    return [place for place in found if place.is_dir()]
+
+
+def _removed(place: Path) -> bool:
+    for below in (*place.glob("*/"), place):
+        with suppress(OSError, ValueError):
+            for pid in map(int, (below / "cgroup.procs").read_text().split()):
+                if pid and pid != os.getpid():
+                    os.kill(pid, signal.SIGKILL)
+        with suppress(OSError):
+            below.rmdir()
+    return not place.exists()
 
 
 def _started(pid: int) -> int:
