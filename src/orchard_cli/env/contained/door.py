@@ -24,13 +24,20 @@ class Door:
     def __init__(self, folder: Path, channel: Channel, port: int):
         self._channel, self._port = channel, port
         self._over = threading.Event()
-        self._control = self._ask()
         # A Unix address has at most 107 bytes; this one is short wherever the folder lies.
         self._folder = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._address = f"/proc/self/fd/{self._folder}/way-{port}"
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self._address)
-        self.listener.listen(BACKLOG)
+        try:
+            with suppress(FileNotFoundError):  # of one that could not be made, or whose server died
+                os.unlink(self._address)
+            self.listener.bind(self._address)
+            self.listener.listen(BACKLOG)
+            self._control = self._ask()
+        except BaseException:
+            self.listener.close()
+            os.close(self._folder)
+            raise
         self._thread = threading.Thread(target=self._serve, name=f"orchard-door-{port}", daemon=True)
         self._thread.start()
 
