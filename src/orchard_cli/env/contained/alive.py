@@ -21,7 +21,7 @@ def twin(runtime: Runtime, kept: Kept, making: Making) -> tuple[Held, str]:
     Connections into both end, and those out of them: who waits for a command goes on waiting. Where the fault is
     `infra.freeze_failed` and the runtime has ended the sandbox, it is lost, and whoever uses it next is told so.
     """
-    if kept.held.why() and not kept.held.alive():
+    if not kept.held.alive():
         raise gone(kept.held, "none")
     frozen = making.folder / "frozen"
     frozen.mkdir()
