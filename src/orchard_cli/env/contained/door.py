@@ -30,7 +30,7 @@ class Door:
         self.listener = socket.socket(socket.AF_UNIX)
         try:
             with suppress(FileNotFoundError):  # of one that could not be made, or whose server died
-                os.unlink(self._address)
+                Path(self._address).unlink()
             self.listener.bind(self._address)
             self.listener.listen(BACKLOG)
             self._control = self._ask()
