@@ -1,16 +1,12 @@
 """Contained sandboxes over REST: conformance in a short form, the command that serves them, and what it refuses."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from orchard_cli.commands.env_session import image_of
-from orchard_cli.env.contained.choose import any_tier, contained
-from orchard_cli.env.local.lasting import Lasting
+from orchard_cli.env.contained.choose import contained
 from orchard_cli.env.network.endpoint import ModelEndpoint
 from orchard_cli.env.remote import RemoteEnv
 from orchard_cli.env.sandbox import Sandbox, Spec
@@ -89,16 +85,6 @@ def test_the_command_serves_a_tier_by_its_name(place: RemoteEnv, tmp_path: Path)
     with served(tmp_path, tier) as remote, remote.open(Spec()) as box:
         assert remote.describe()["isolation"] == tier
         assert box.exec("echo served").stdout == b"served\n"
-
-
-@pytest.mark.parametrize("tier", ["container", "gvisor"])
-def test_that_sandboxes_outlive_their_server_is_refused(tier: str, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "orchard_cli", "env", "serve", "--isolation", tier, "--outlive-s", "5"]
-    argv += ["--port", "0", "--state", str(tmp_path / "state")]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env={**os.environ, "COLUMNS": "200"})
-    assert done.returncode != 0 and "end with their server" in done.stderr
-    with pytest.raises(ConfigError, match="end with their server"):
-        any_tier(tier, lasting=Lasting(tmp_path, 5.0))
 
 
 def test_an_image_that_an_engine_holds_may_be_offered_by_tiers_that_know_such() -> None:

@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import time
+from collections.abc import Callable
 
 from ...errors import Effect, SandboxError
 from ..channel import Channel
@@ -15,11 +16,12 @@ from .making import Making, Runtime
 LINGER_S, BACK_S = 10.0, 60.0  # what transfers under way may take to end; and a sandbox to answer when it is back
 
 
-def twin(runtime: Runtime, kept: Kept, making: Making) -> tuple[Held, str]:
+def twin(runtime: Runtime, kept: Kept, making: Making, back: Callable[[], None]) -> tuple[Held, str]:
     """A sandbox of `making`'s name with all that `kept` has and runs, and its token. Raises `SandboxError`.
 
-    Connections into both end, and those out of them: who waits for a command goes on waiting. Where the fault is
-    `infra.freeze_failed` and the runtime has ended the sandbox, it is lost, and whoever uses it next is told so.
+    `back` is called when `kept` has come back. Connections into both end, and those out of them: who waits for a
+    command goes on waiting. Where the fault is `infra.freeze_failed` and the runtime has ended the sandbox, it is lost,
+    and whoever uses it next is told so.
     """
     if not kept.held.alive():
         raise gone(kept.held, "none")
@@ -32,6 +34,7 @@ def twin(runtime: Runtime, kept: Kept, making: Making) -> tuple[Held, str]:
             runtime.freeze(old, frozen)
             kept.held.renew(runtime.start(old, frozen))
             _ask(dial, kept, "identity", age_s=time.time() - kept.made)
+            back()
             held, token = runtime.start(making, frozen), os.urandom(16).hex()
             try:
                 _ask(held.dial, kept, "identity", sandbox=making.name, token=token, age_s=time.time() - kept.made)

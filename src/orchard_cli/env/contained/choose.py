@@ -7,9 +7,10 @@ from ...errors import ConfigError
 from ..local.lasting import Lasting
 from ..local.local import LocalEnv
 from ..sandbox import Limits
-from .env import ContainedEnv, Make
+from .env import ContainedEnv
 from .gvisor import HINT as GVISOR_HINT
 from .gvisor import Gvisor
+from .making import Make
 from .podman import HINT as ENGINE_HINT
 from .podman import Podman
 
@@ -23,12 +24,13 @@ def contained(
     *,
     allow: tuple[str, ...] = (),
     network_log: Path | None = None,
+    lasting: Lasting | None = None,
 ) -> ContainedEnv:
     """Raises `ConfigError` where that tier cannot be proven."""
     if isolation not in TIERS:
         raise ConfigError(f"env.isolation={isolation} is not known", hint=", ".join(TIERS))
     make, hint = TIERS[isolation]
-    return ContainedEnv(make, hint, network, limits or Limits(), allow=allow, network_log=network_log)
+    return ContainedEnv(make, hint, network, limits or Limits(), allow=allow, network_log=network_log, lasting=lasting)
 
 
 def any_tier(
@@ -37,10 +39,7 @@ def any_tier(
     """Any word of `env.isolation`. Raises `ConfigError` for what that tier has not, or cannot prove."""
     if isolation not in TIERS:
         return LocalEnv(isolation, network, allow=allow, lasting=lasting)
-    if lasting is not None and lasting.keep_s > 0:
-        message = f"sandboxes of env.isolation={isolation} end with their server"
-        raise ConfigError(message, hint="leave --outlive-s out, or --isolation bwrap")
-    return contained(isolation, network, allow=allow)
+    return contained(isolation, network, allow=allow, lasting=lasting)
 
 
 def open_contained(cfg: schema.Env) -> ContainedEnv:

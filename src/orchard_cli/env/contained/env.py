@@ -7,17 +7,17 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ...errors import ConfigError
+from ... import __version__
+from ...errors import ConfigError, SandboxError
 from ..agent.pack import pack
-from ..channel import Channel
 from ..local import leftovers
 from ..local.binds import completed, own_python
+from ..local.lasting import Lasting
 from ..local.local import BASE_ENV, DEFAULT, PATH, RESERVED
 from ..local.sandbox import LocalSandbox
 from ..local.spawner import roots
@@ -25,18 +25,21 @@ from ..network.exits import Exits
 from ..sandbox import Limits, Sandbox, Spec
 from . import probe
 from .alive import twin
-from .held import Held
+from .heirs import Heir, heirs, written
+from .holding import FILE, Left, settle
 from .image import Image, Images
-from .keeper import Keeper, Kept, gone
-from .making import INSIDE, Making, Mount, Runtime, bad_spec, failed
+from .keeper import Keeper, Kept, to_keep
+from .making import INSIDE, Make, Making, Mount, Runtime, bad_spec, failed
 
 GREET_S = 60.0
 OPEN = "env.network=open reaches all public addresses, by a proxy"
-Make = Callable[[Path], Runtime]
 
 
 class ContainedEnv:
-    """See `Env`. Raises `ConfigError` when the isolation asked for cannot be proven here."""
+    """See `Env`. Raises `ConfigError` when the isolation asked for cannot be proven here.
+
+    With `lasting`, sandboxes outlive a crash of this process: see `left`.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class ContainedEnv:
         *,
         allow: tuple[str, ...] = (),
         network_log: Path | None = None,
+        lasting: Lasting | None = None,
     ):
         if network == "host":
             raise ConfigError("this tier never has the machine's own network: not env.network=host", hint=OPEN)
@@ -55,11 +59,18 @@ class ContainedEnv:
         self._count, self._closed = 0, False
         self._lock = threading.Lock()
         leftovers.sweep()
-        self.base = Path(tempfile.mkdtemp(prefix=leftovers.prefix()))
-        self.keeper, self._images = Keeper(self.base), Images(self.base / "images")
+        self._lasting, self.left = replace(lasting, name=FILE) if lasting else None, tuple[Heir, ...]()
+        try:
+            self._holding, self.base, left = settle(self._lasting, {"tier": make.name, "version": __version__})
+        except BaseException:
+            self._exits.close()
+            raise
+        self.keeper = Keeper(self.base, self._holding)
+        self._images = Images(Path(tempfile.mkdtemp(prefix="images-", dir=self.base)))
         self._runtime: Runtime | None = None
         try:
             self._runtime = make(self.base)
+            self._inherit(self._runtime, left)
             self._lay_out()
             self._proof = probe.prove(self, self._runtime.name, hint)
             self._ls = self._proof.pop("ls")
@@ -67,12 +78,27 @@ class ContainedEnv:
             self.close()
             raise
 
+    def _inherit(self, runtime: Runtime, left: list[Left]) -> None:
+        """Take over what a driver before us left, and clear away what it had only begun to make."""
+        folders = list(self.base.glob(f"{self.base.name}-*"))
+        self.left = heirs(self.keeper, runtime, left, self._hand_out)
+        for folder in folders:
+            self._count = max(self._count, int(folder.name.rpartition("-")[2]))
+            if folder.name not in self.keeper:
+                with suppress(SandboxError):
+                    runtime.wipe(folder.name)
+                shutil.rmtree(folder, ignore_errors=True)
+
     def _lay_out(self) -> None:
+        if (self.base / "agent").exists():
+            return
         (self.base / "skeleton").mkdir()
         roots.build_skeleton(self.base / "skeleton", network=False)
         (self.base / "agent").mkdir()
         (self.base / "agent" / "agent.pyz").write_bytes(pack())
         (self.base / "empty").mkdir()
+        if self._holding and self._lasting:
+            self._lasting.remember(self.base)
 
     def open(self, spec: Spec) -> Sandbox:
         limits = spec.limits if spec.limits != DEFAULT else self._limits
@@ -94,7 +120,7 @@ class ContainedEnv:
         folder = self.base / name
         folder.mkdir()
         try:
-            making, before = self._making(spec, name, folder)
+            making, before, image = self._making(spec, name, folder)
             held = self._runtime.start(making)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -103,7 +129,7 @@ class ContainedEnv:
         try:
             if not held.greet(token, GREET_S):
                 raise failed(f"the agent does not start in the sandbox: {held.why()}")
-            return self._introduce(spec, making, held, token, before)
+            return self._introduce(spec, to_keep(making, held, token, before, image, time.time()))
         except BaseException:
             held.end()
             shutil.rmtree(folder, ignore_errors=True)
@@ -112,24 +138,33 @@ class ContainedEnv:
     def _twin(self, spec: Spec, box: str) -> Sandbox:
         """A fork of `box` with all that runs in it."""
         assert self._runtime is not None
-        kept, name = self.keeper.find(box), self._name()
-        making = replace(kept.making, name=name, folder=self.base / name)
+        origin, name = self.keeper.find(box), self._name()
+        making = replace(origin.making, name=name, folder=self.base / name)
         making.folder.mkdir()
         try:
-            held, token = twin(self._runtime, kept, making)
+            held, token = twin(self._runtime, origin, making, lambda: self._keep(origin))
         except BaseException:
             shutil.rmtree(making.folder, ignore_errors=True)
             raise
-        return self._introduce(spec, making, held, token, kept.before, kept.made)
+        return self._introduce(spec, to_keep(making, held, token, origin.before, origin.image, origin.made))
 
-    def _introduce(
-        self, spec: Spec, making: Making, held: Held, token: str, before: Path | None, made: float = 0.0
-    ) -> Sandbox:
-        name, image = making.name, self._image(spec.image)
-        channel = Channel(held.dial, name, token, lambda effect: gone(held, effect))
-        tidy = partial(shutil.rmtree, making.folder, ignore_errors=True)
-        self.keeper.add(name, Kept(making, held, token, channel, before, image.python, tidy, made or time.time()))
+    def _keep(self, kept: Kept) -> None:
+        """Beyond our own end, if sandboxes are to outlive us."""
+        if self._holding and self._runtime:
+            told = self._runtime.told(kept.making.name)
+            self._holding.ask("keep", kept.held.passage, **written(kept, told))
 
+    def _introduce(self, spec: Spec, kept: Kept) -> Sandbox:
+        try:
+            self._keep(kept)
+        except BaseException:
+            kept.held.end()
+            kept.gone()
+            raise
+        self.keeper.add(kept)
+        return self._hand_out(spec, kept)
+
+    def _hand_out(self, spec: Spec, kept: Kept) -> Sandbox:
         def fork(box: str) -> Sandbox:
             twin = self.open(spec)
             try:
@@ -139,9 +174,9 @@ class ContainedEnv:
                 raise
             return twin
 
-        env = {**BASE_ENV, **image.env, **spec.env}
+        name, env = kept.making.name, {**BASE_ENV, **kept.image.env, **spec.env}
         live = partial(self._twin, spec) if self._runtime and self._runtime.freezes else None
-        sandbox = LocalSandbox(self.keeper, name, spec.workdir, (held.dial, token), env, fork, live=live)
+        sandbox = LocalSandbox(self.keeper, name, spec.workdir, (kept.held.dial, kept.token), env, fork, live=live)
         self._exits.give(sandbox, spec)
         return sandbox
 
@@ -157,7 +192,7 @@ class ContainedEnv:
         systems = [f"/{name}" for name in roots.system_directories()] if spec.image == "host" else []
         return [*systems, *(bind.target for bind in spec.binds)]
 
-    def _making(self, spec: Spec, name: str, folder: Path) -> tuple[Making, Path | None]:
+    def _making(self, spec: Spec, name: str, folder: Path) -> tuple[Making, Path | None, Image]:
         """And the host directory that its work directory is made from."""
         host = spec.image == "host"
         image = self._image(spec.image)
@@ -176,7 +211,7 @@ class ContainedEnv:
             mounts.append(Mount(bind.source.resolve(), bind.target))
         mounts.append(Mount(self.base / "agent", INSIDE))
         argv = [image.python, "-I", "-S", "-E", f"{INSIDE}/agent.pyz", "--sandbox", name, "--workdir", spec.workdir]
-        return Making(name, folder, root, mounts, spec.workdir, spec.limits, argv), before
+        return Making(name, folder, root, mounts, spec.workdir, spec.limits, argv), before, image
 
     def describe(self) -> dict[str, object]:
         assert self._runtime is not None
@@ -187,6 +222,11 @@ class ContainedEnv:
         same = {"kind": "local", "isolation": self._runtime.name, "proven": self._proof, "network": self._exits.level}
         return {**same, **own, "kernel": platform.release()}
 
+    @property
+    def outlives(self) -> bool:
+        """Whether sandboxes live on when this process is killed."""
+        return self._holding is not None
+
     def close(self) -> None:
         with self._lock:
             if self._closed:
@@ -196,6 +236,10 @@ class ContainedEnv:
         self._exits.close()
         if self._runtime is not None:
             self._runtime.close()
+        if self._holding is not None:
+            self._holding.close()
+        if self._lasting is not None:
+            self._lasting.forget()
         with suppress(OSError):
             leftovers.remove(self.base)
 

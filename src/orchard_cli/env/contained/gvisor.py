@@ -11,11 +11,16 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError, SandboxError
-from ..local.spawner.cgroups import MIB, Cgroups, Group
+from ..local import leftovers
+from ..local.elder import Elder, Process
+from ..local.spawner.cgroups import MIB, Cgroups, Group, Hierarchy
 from .held import Held, tail
 from .making import Making, failed
 
@@ -47,7 +52,7 @@ class Gvisor:
         self.platform = "systrap" if "systrap" in flags else "ptrace"
         self._overlay = "--overlay2=all:memory" if "-overlay2" in flags else "--overlay"
         self._runsc = [found, f"--root={self._state}", f"--platform={self.platform}", "--network=none"]
-        self._running: dict[str, tuple[subprocess.Popen[bytes], Group]] = {}
+        self._running: dict[str, tuple[Process, Group]] = {}
         self._runsc += ["--ignore-cgroups", self._overlay, *(["--rootless"] if os.geteuid() else [])]
 
     def start(self, making: Making, frozen: Path | None = None) -> Held:
@@ -72,13 +77,31 @@ class Gvisor:
                 start_new_session=True,
             )
         self._running[making.name] = process, group
+        return self._held(making, ours, group)
 
+    def _held(self, making: Making, passage: socket.socket, group: Group) -> Held:
         def why() -> str:
             if group.counter("refused"):
                 return "pid_limit"
-            return "oom" if group.counter("oom") else tail(log) or "its agent has ended"
+            return "oom" if group.counter("oom") else tail(making.folder / "log") or "its agent has ended"
 
-        return Held(ours, lambda: self._end(making.name), why, lambda: self._free(making.name))
+        return Held(passage, lambda: self._end(making.name), why, lambda: self._free(making.name))
+
+    def told(self, name: str) -> dict[str, Any]:
+        process, group = self._running[name]
+        folders = [(place.version, sorted(place.controllers), str(folder)) for place, folder in group.folders]
+        return {"pid": process.pid, "started": leftovers.started(process.pid), "folders": folders}
+
+    def again(self, making: Making, passage: socket.socket, told: Mapping[str, Any]) -> Held:
+        group = Group()
+        for version, controllers, folder in told["folders"]:
+            with suppress(OSError):
+                group.add(Hierarchy(version, Path(folder).parent, frozenset(controllers)), Path(folder))
+        self._running[making.name] = _elder(told["pid"], told["started"]), group
+        return self._held(making, passage, group)
+
+    def wipe(self, name: str) -> None:
+        _quiet([*self._runsc, "delete", "--force", name])
 
     def _group(self, making: Making) -> Group:
         """What comes back from disk goes on where it was."""
@@ -118,7 +141,10 @@ class Gvisor:
     def _end(self, name: str) -> None:
         """With its passage closed the agent ends, and with it all; if it does not, it is made to."""
         process, group = self._running[name]
-        _quiet([*self._runsc, "kill", "--all", name, "KILL"]) if process.poll() is None else None
+        try:
+            process.wait(0)
+        except subprocess.TimeoutExpired:
+            _quiet([*self._runsc, "kill", "--all", name, "KILL"])
         self._over(name)
         del self._running[name]
         for _ in range(500):
@@ -148,6 +174,27 @@ class Gvisor:
 
     def close(self) -> None:
         self._cgroups.remove()
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A `Process` that is not there any more."""
+
+    pid: int
+
+    def wait(self, timeout: float | None = None) -> int:
+        return 0
+
+    def kill(self) -> None: ...
+
+
+def _elder(pid: int, started: int) -> Process:
+    """A process that is not our child; another may bear its number by now."""
+    with suppress(OSError):
+        process = Elder(pid)
+        if leftovers.started(pid) == started:
+            return process
+    return Gone(pid)
 
 
 def bundle(making: Making) -> dict[str, Any]:

@@ -27,6 +27,11 @@ class Held:
         self._lock, self._turn = threading.Lock(), threading.Lock()
         self._ended, self._away = False, False
 
+    @property
+    def passage(self) -> socket.socket:
+        """Whoever else has a duplicate of it keeps the sandbox alive when we are gone."""
+        return self._control
+
     def greet(self, token: str, wait_s: float) -> bool:
         """Tell the agent its token; False if it is not there in time."""
         self._control.settimeout(wait_s)

@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from . import comparison
 from .door import Door
 from .gates import prove
 from .held import Held
+from .holding import Holding
+from .image import Image
 from .making import DOOR, INSIDE, Making
 
 LIMITS = {"oom": "memory", "pid_limit": "processes"}
@@ -31,7 +35,7 @@ class Kept:
     token: str
     channel: Channel  # for what we ask of its agent ourselves
     before: Path | None  # what its work directory was made from
-    python: str
+    image: Image
     gone: Callable[[], None]
     made: float  # when, as seconds since 1970
     doors: list[Door] = field(default_factory=list)
@@ -40,12 +44,23 @@ class Kept:
     def workdir(self) -> str:
         return self.making.workdir
 
+    @property
+    def python(self) -> str:
+        return self.image.python
+
+
+def to_keep(making: Making, held: Held, token: str, before: Path | None, image: Image, made: float) -> Kept:
+    channel = Channel(held.dial, making.name, token, lambda effect: gone(held, effect))
+    tidy = partial(shutil.rmtree, making.folder, ignore_errors=True)
+    return Kept(making, held, token, channel, before, image, tidy, made)
+
 
 class Keeper:
     """Answers like a `Link`. Any thread may ask."""
 
-    def __init__(self, scratch: Path):
-        self._scratch, self.pid = scratch, os.getpid()
+    def __init__(self, scratch: Path, holding: Holding | None = None):
+        self._scratch, self._holding = scratch, holding
+        self.pid = holding.pid if holding else os.getpid()  # part of a sandbox's id, which outlives us as well
         self._kept: dict[str, Kept] = {}
         self._passed: dict[int, socket.socket] = {}
         self._count = 0
@@ -59,13 +74,19 @@ class Keeper:
                 with suppress(SandboxError):  # said again to whoever uses it
                     kept.held.look()
 
-    def add(self, name: str, kept: Kept) -> None:
+    def add(self, kept: Kept) -> None:
         with self._lock:
-            self._kept[name] = kept
+            self._kept[kept.making.name] = kept
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kept
 
     def ask(self, op: str, body: bytes = b"", *, wait_s: float, box: str, **header: Any) -> Reply:
         if op == "close":
             return self._close(box)
+        if op == "note" and self._holding:
+            self._holding.ask("note", name=self.find(box).making.name, note=header["note"])
+            return {}, b""
         kept = self.find(box)
         if not kept.held.alive():
             raise gone(kept.held, "none")
@@ -104,6 +125,9 @@ class Keeper:
             kept.channel.close()
             for door in kept.doors:
                 door.shut()
+            if self._holding:
+                with suppress(SandboxError):  # without it nothing keeps the sandbox
+                    self._holding.ask("drop", name=box)
             kept.held.end()
             for door in kept.doors:
                 door.close()

@@ -1,9 +1,10 @@
 """What one contained sandbox is made from, and what a runtime gives back for it."""
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...errors import SandboxError
 from ..sandbox import Limits
@@ -51,11 +52,31 @@ class Runtime(Protocol):
         """Put it on disk with all that runs in it, and end it; nobody may be connected. Raises `SandboxError`."""
         ...
 
+    def told(self, name: str) -> dict[str, Any]:
+        """What it takes to have that sandbox `again`, as JSON may hold it."""
+        ...
+
+    def again(self, making: Making, passage: socket.socket, told: Mapping[str, Any]) -> Held:
+        """A sandbox that a driver before us started, whether it still lives or not."""
+        ...
+
+    def wipe(self, name: str) -> None:
+        """What a driver before us may have left half made."""
+        ...
+
     def facts(self) -> dict[str, str]:
         """How each limit is held, in words."""
         ...
 
     def close(self) -> None: ...
+
+
+class Make(Protocol):
+    """Of a runtime."""
+
+    name: str
+
+    def __call__(self, base: Path) -> Runtime: ...
 
 
 def failed(message: str) -> SandboxError:

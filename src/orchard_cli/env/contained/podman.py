@@ -12,11 +12,13 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
+from ..local import leftovers
 from ..local.sandbox import no_live_fork
 from .held import Held, line
 from .making import DOOR, Making, failed
@@ -76,8 +78,14 @@ class Podman:
         except BaseException:
             self._remove(making.name)
             raise
+        return self.again(making, control, {})
+
+    def told(self, name: str) -> dict[str, Any]:
+        return {}
+
+    def again(self, making: Making, passage: socket.socket, told: Mapping[str, Any]) -> Held:
         name = making.name
-        return Held(control, lambda: self._remove(name), lambda: self._why(name), lambda: self._free(name))
+        return Held(passage, lambda: self._remove(name), lambda: self._why(name), lambda: self._free(name))
 
     def _arguments(self, making: Making, door: Path) -> list[str]:
         limits = making.limits
@@ -124,6 +132,9 @@ class Podman:
             return ""
         return "oom" if oom == "true" else f"the container has {status} with {code}"
 
+    def wipe(self, name: str) -> None:
+        self._remove(name)
+
     def _remove(self, name: str) -> None:
         self._call(["rm", "--force", "--time=0", "--ignore", name])
 
@@ -154,6 +165,7 @@ class Podman:
 
     def close(self) -> None:
         self._call(["rm", "--all", "--force", "--time=0"])
+        leftovers.settle(self._base)  # its monitors still write there for a moment
 
 
 def calls() -> dict[str, Any]:

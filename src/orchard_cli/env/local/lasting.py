@@ -20,10 +20,11 @@ class Lasting:
 
     folder: Path
     keep_s: float
+    name: str = "spawner"  # of the file that says where they are
 
     @property
     def _file(self) -> Path:
-        return self.folder / "spawner"
+        return self.folder / self.name
 
     def find(self, hello: dict[str, Any]) -> "tuple[Link, Path, dict[str, Any]] | None":
         """The link to what an earlier driver left, its folder, and what it tells; None: nothing, or of another kind.
@@ -31,7 +32,7 @@ class Lasting:
         What is of another kind (isolation, version) is ended. Raises `ConfigError` if its driver still lives.
         """
         try:
-            base = Path(self._file.read_text())
+            base = self.recall()
             link = Link(base)
         except OSError:
             return None
@@ -41,6 +42,10 @@ class Lasting:
             link.close()
             return None
         return link, base, told
+
+    def recall(self) -> Path:
+        """The folder of the last driver's environment. Raises `OSError` if there is none."""
+        return Path(self._file.read_text())
 
     def remember(self, base: Path) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)

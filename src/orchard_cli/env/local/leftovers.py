@@ -10,6 +10,7 @@ import signal
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from .spawner import kernel
@@ -21,15 +22,31 @@ NAME = re.compile(r"orchard-env-(\d+)-(\d+)-")
 def prefix(owner: int = 0) -> str:
     """Of the folder of a new environment: names its owner (0: us), so that others can tell when it is dead."""
     owner = owner or os.getpid()
-    return f"orchard-env-{owner}-{_started(owner)}-"
+    return f"orchard-env-{owner}-{started(owner)}-"
 
 
 def sweep() -> None:
     """Remove what dead owners left."""
     for folder in Path(tempfile.gettempdir()).glob("orchard-env-*"):
         owner = NAME.match(folder.name)
-        if owner and _started(int(owner[1])) != int(owner[2]):
+        if owner and started(int(owner[1])) != int(owner[2]):
+            settle(folder)
             remove(folder)
+
+
+def settle(folder: Path) -> None:
+    """Wait for what is ending: a container's monitor never does when its folder goes before it."""
+    until = time.monotonic() + CLEAR_S
+    while any(map(partial(_names, folder.name.encode()), Path("/proc").glob("[0-9]*/cmdline"))):
+        if time.monotonic() > until:
+            return
+        time.sleep(0.05)
+
+
+def _names(word: bytes, cmdline: Path) -> bool:
+    with suppress(OSError):
+        return word in cmdline.read_bytes()
+    return False
 
 
 def remove(folder: Path) -> None:
@@ -85,9 +102,10 @@ def _removed(place: Path) -> bool:
     return not place.exists()
 
 
-def _started(pid: int) -> int:
-    """When a process began, in ticks since boot; 0 if there is none."""
+def started(pid: int) -> int:
+    """When a process began, in ticks since boot; 0 if there is none, or one that only waits to be collected."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return 0 if words[0] in "ZX" else int(words[19])
     except (OSError, ValueError, IndexError):
         return 0

@@ -38,6 +38,12 @@ class Group:
         self._homes: list[int] = []  # of whoever joins for a moment only
         self._freezers: list[int] = []
 
+    def add(self, hierarchy: Hierarchy, folder: Path) -> None:
+        self.folders.append((hierarchy, folder))
+        # One task that moves itself does not make the kernel wait for every other; version 2 has no such file.
+        entry = folder / ("tasks" if hierarchy.version == 1 else "cgroup.procs")
+        self.entries.append(os.open(entry, os.O_WRONLY | os.O_CLOEXEC))
+
     def counts(self, controller: str) -> bool:
         return any(controller in hierarchy.controllers for hierarchy, _ in self.folders)
 
@@ -56,10 +62,8 @@ class Group:
             return unknown
         for line in text.splitlines():
             word, _, value = line.partition(" ")
-            if word == key:
-                return int(value)
-            if not key:
-                return int(word)
+            if word == key or not key:
+                return int(value if key else word)
         return unknown
 
     def _find(self, name: str) -> bool:
@@ -161,7 +165,7 @@ class Cgroups:
             return
         folder = base / self.name
         try:
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)  # a driver before us may have made it: no other bears this name
             os.close(os.open(folder / "cgroup.procs", os.O_WRONLY))
         except OSError:
             return
@@ -176,7 +180,7 @@ class Cgroups:
             if not use:
                 return False
             _enable(base, use)
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
         except OSError:
             return False
         try:
@@ -193,12 +197,8 @@ class Cgroups:
         for hierarchy in self.hierarchies:
             if hierarchy.controllers == {"cpu"} and not cpu:
                 continue
-            folder = hierarchy.path / name
-            folder.mkdir()
-            made.folders.append((hierarchy, folder))
-            # One task that moves itself does not make the kernel wait for every other; version 2 has no such file.
-            entry = folder / ("tasks" if hierarchy.version == 1 else "cgroup.procs")
-            made.entries.append(os.open(entry, os.O_WRONLY | os.O_CLOEXEC))
+            (hierarchy.path / name).mkdir()
+            made.add(hierarchy, hierarchy.path / name)
         return made
 
     def remove(self) -> None:
