@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -43,6 +43,8 @@ def measure(
         return result
     ms = result["ms"]
     ms["subprocess: exec"] = timed(lambda: _run(("bash", "-c", ECHO)), repeat)
+    crowded = f"subprocess: exec, {AT_ONCE} at once"
+    result["per_s"][crowded], ms[crowded] = crowd([lambda: _run(("bash", "-c", ECHO))] * AT_ONCE, repeat * 4)
     ms["bare bwrap: exec"] = timed(lambda: _run(BWRAP), repeat)
     if peers_in:
         ms.update(peers(peers_in, repeat, note))
@@ -115,17 +117,17 @@ def _measure(env: Env, spec: Spec, name: str, repeat: int, result: dict[str, Any
         if "runs" in str(env.describe().get("fork")):
             live = partial(box.fork, processes=True)
             ms[f"{name}: fork with all that runs"] = timed(lambda: live().close(), repeat // 20)
-        throughput, times = crowd([box] * AT_ONCE, repeat * 4)
+        throughput, times = crowd([lambda: _right(box)] * AT_ONCE, repeat * 4)
         ms[f"{name}: exec, {AT_ONCE} at once"] = times
         result["per_s"][f"{name}: exec, {AT_ONCE} at once"] = throughput
 
 
-def crowd(boxes: list[Sandbox], count: int) -> tuple[float, Figures]:
-    """Commands a second that succeeded, and their times, with one thread for each of `boxes`."""
-    with ThreadPoolExecutor(len(boxes)) as pool:
-        list(pool.map(_right, boxes))
+def crowd(runs: list[Callable[[], None]], count: int) -> tuple[float, Figures]:
+    """Commands a second that succeeded, and their times, with one thread for each of `runs`."""
+    with ThreadPoolExecutor(len(runs)) as pool:
+        list(pool.map(lambda run: run(), runs))
         began = time.perf_counter()
-        times = list(pool.map(lambda number: once(lambda: _right(boxes[number % len(boxes)])), range(count)))
+        times = list(pool.map(lambda number: once(runs[number % len(runs)]), range(count)))
         seconds = time.perf_counter() - began
     good = sum(value < math.inf for value in times)
     return good / seconds, figures(times)
