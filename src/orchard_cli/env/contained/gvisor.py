@@ -153,7 +153,7 @@ class Gvisor:
             time.sleep(0.01)
 
     def _free(self, name: str) -> None:
-        """By gVisor itself: a helper inside would be stopped like all others."""
+        """By gVisor itself: a process of ours inside would be stopped like all others."""
         try:
             pids = json.loads(_run([*self._runsc, "ps", "-format", "json", name]))
         except (ConfigError, ValueError) as error:
