@@ -22,7 +22,7 @@ class Wire:
             self.patience(timeout_s)
             self._ear.register(self.sock, select.POLLIN)
             if isinstance(address, str):
-                _connect(self.sock, address)
+                reach(self.sock, address)
         except BaseException:
             self.sock.close()
             raise
@@ -92,7 +92,7 @@ class Wire:
         self.sock.close()
 
 
-def _connect(sock: socket.socket, address: str) -> None:
+def reach(sock: socket.socket, address: str) -> None:
     """A Unix address has at most 107 bytes; a longer path is gone through its folder."""
     if len(os.fsencode(address)) < 108:
         sock.connect(address)

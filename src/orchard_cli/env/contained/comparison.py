@@ -8,7 +8,6 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -19,20 +18,18 @@ from typing import IO, cast
 
 from ...errors import SandboxError
 from ..channel import Channel
+from ..local.bare import bare
 
 DEADLINE_S, CAP = 300.0, 1 << 27
 CHUNK = 1 << 20
 FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Like the spawner: a package without its __init__, and nothing but the standard library.
-BOOT = """
-import sys, os
-package = type(sys)("env")
-package.__path__ = [sys.argv[1]]
-sys.modules["env"] = package
+DIFFERENCE = """
+import os
+import sys
 from env.local.spawner.changes import difference
 from env.local.spawner.enter import Refused
 try:
-    difference(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), everything=True)
+    difference(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), everything=True)
 except Refused as refused:
     import json
     print(json.dumps(refused.record), file=sys.stderr)
@@ -60,8 +57,7 @@ def diff(channel: Channel, workdir: str, before: Path | None, scratch: Path) -> 
 
 
 def _difference(scratch: Path, upper: int, lower: int) -> bytes:
-    package = str(Path(__file__).parents[1])
-    argv = [sys.executable, "-I", "-S", "-E", "-c", BOOT, package, str(scratch), str(upper), str(lower)]
+    argv = bare(DIFFERENCE, str(scratch), str(upper), str(lower))
     with tempfile.TemporaryFile() as out:
         done = subprocess.run(
             argv,

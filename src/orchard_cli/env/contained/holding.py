@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -13,22 +12,16 @@ from typing import Any
 
 from ...errors import ConfigError, SandboxError
 from ..local import leftovers
-from ..local.elder import Elder, Process
+from ..local.bare import bare
+from ..local.elder import Elder, Process, held_elsewhere
 from ..local.lasting import Lasting
+from ..wire import reach
 from . import holder
 
 ANSWER_S, END_S = 60.0, 20.0
 FILE = "holder"  # in the state folder: where the environment of the last driver lies
 Left = tuple[dict[str, Any], socket.socket]  # what was told of a sandbox, and the socket that leads in
-# Like the spawner: a package without its __init__, and nothing but the standard library.
-BOOT = """
-import sys
-package = type(sys)("env")
-package.__path__ = [sys.argv.pop()]
-sys.modules["env"] = package
-from env.contained.holder import main
-main()
-"""
+MAIN = "from env.contained.holder import main; main()"
 
 
 class Holding:
@@ -78,7 +71,7 @@ def begin() -> Holding:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-E", "-c", BOOT, str(theirs.fileno()), str(os.getpid()), _package()],
+            bare(MAIN, str(theirs.fileno()), str(os.getpid())),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -109,10 +102,6 @@ def settle(lasting: Lasting | None, hello: dict[str, Any]) -> tuple[Holding | No
     return holding, base, []
 
 
-def _package() -> str:
-    return str(Path(__file__).parents[1])
-
-
 def find(lasting: Lasting, hello: dict[str, Any]) -> tuple[Holding, Path, list[Left]] | None:
     """The holder that an earlier driver left, its folder, and what it holds; None: there is none, or of another kind.
 
@@ -128,7 +117,6 @@ def find(lasting: Lasting, hello: dict[str, Any]) -> tuple[Holding, Path, list[L
         return holding, base, left
     _end(left)
     holding.close()
-    leftovers.settle(base)
     leftovers.remove(base)
     lasting.forget()
     return None
@@ -139,14 +127,11 @@ def _meet(base: Path) -> Holding:
     door = socket.socket(socket.AF_UNIX)
     try:
         door.settimeout(ANSWER_S)
-        door.connect(str(base / holder.NAME))
+        reach(door, str(base / holder.NAME))
         credentials = door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, holder.CRED.size)
         process = Elder(holder.CRED.unpack(credentials)[0])
         if door.recv(1) != holder.TAKEN:
-            raise ConfigError(
-                "the sandboxes of this state folder are held by another server that lives",
-                hint="stop it, or give this one its own --state",
-            )
+            raise held_elsewhere()
     except BaseException:
         door.close()
         raise

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
-from ..local import leftovers
 from ..local.sandbox import no_live_fork
 from .held import Held, line
 from .making import DOOR, Making, failed
@@ -165,7 +164,6 @@ class Podman:
 
     def close(self) -> None:
         self._call(["rm", "--all", "--force", "--time=0"])
-        leftovers.settle(self._base)  # its monitors still write there for a moment
 
 
 def calls() -> dict[str, Any]:

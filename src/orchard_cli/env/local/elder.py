@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from ...errors import ConfigError
+from ..wire import reach
 from .spawner.succession import CRED, NAME, TAKEN
 
 ANSWER_S = 5.0
@@ -48,6 +49,11 @@ class Elder:
         os.close(self._fd)
 
 
+def held_elsewhere() -> ConfigError:
+    text = "the sandboxes of this state folder are held by another server that lives"
+    return ConfigError(text, hint="stop it, or give this one its own --state")
+
+
 def hand_over(base: Path, ends: list[int]) -> tuple[Process, IO[bytes]]:
     """Give our ends of a new link to the spawner of `base`; it, and what it wrote before it may die.
 
@@ -55,13 +61,10 @@ def hand_over(base: Path, ends: list[int]) -> tuple[Process, IO[bytes]]:
     """
     with socket.socket(socket.AF_UNIX) as door:
         door.settimeout(ANSWER_S)
-        door.connect(str(base / NAME))
+        reach(door, str(base / NAME))
         pid = CRED.unpack(door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CRED.size))[0]
         process = Elder(pid)
         socket.send_fds(door, [b"?"], ends)
         if door.recv(1) != TAKEN:
-            raise ConfigError(
-                "the sandboxes of this state folder are held by another server that lives",
-                hint="stop it, or give this one its own --state",
-            )
+            raise held_elsewhere()
     return process, Path(f"/proc/{pid}/fd/2").open("rb")

@@ -30,11 +30,10 @@ def sweep() -> None:
     for folder in Path(tempfile.gettempdir()).glob("orchard-env-*"):
         owner = NAME.match(folder.name)
         if owner and started(int(owner[1])) != int(owner[2]):
-            settle(folder)
             remove(folder)
 
 
-def settle(folder: Path) -> None:
+def _settle(folder: Path) -> None:
     """Wait for what is ending: a container's monitor never does when its folder goes before it."""
     until = time.monotonic() + CLEAR_S
     while any(map(partial(_names, folder.name.encode()), Path("/proc").glob("[0-9]*/cmdline"))):
@@ -55,6 +54,7 @@ def remove(folder: Path) -> None:
     The folder stays where they could not be removed yet: the next start finds them by it.
     """
     cleared = _cleared(folder.name)
+    _settle(folder)
     _unmount(folder)
     if cleared:
         shutil.rmtree(folder, ignore_errors=True)

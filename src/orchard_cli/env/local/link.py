@@ -4,7 +4,6 @@ import itertools
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from concurrent.futures import Future
@@ -13,19 +12,12 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from ...errors import Attributable, Effect, SandboxError
+from .bare import bare
 from .elder import Process, hand_over
 from .spawner.wire import PIECE, Frames, pack
 
 Reply = tuple[dict[str, Any], bytes]
-# A package without its __init__, which would load ours: spawner and agent need nothing but the standard library.
-BOOT = """
-import sys
-package = type(sys)("env")
-package.__path__ = [sys.argv.pop()]
-sys.modules["env"] = package
-from env.local.spawner.main import main
-main()
-"""
+MAIN = "from env.local.spawner.main import main; main()"
 
 
 class Link:
@@ -154,9 +146,8 @@ class Link:
 def _begun(ends: list[int]) -> tuple[Process, IO[bytes]]:
     """A new spawner, and what it writes before it may die."""
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-    argv = [sys.executable, "-I", "-S", "-E", "-c", BOOT, *map(str, ends), str(os.getpid())]
     process = subprocess.Popen(
-        [*argv, str(Path(__file__).parents[1])],
+        bare(MAIN, *map(str, ends), str(os.getpid())),
         pass_fds=ends,
         stdin=subprocess.DEVNULL,
         stdout=complaints,
