@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -214,3 +215,16 @@ def test_a_server_that_is_killed_twice_serves_on(tier: str, tmp_path: Path) -> N
         server.terminate()
         assert server.wait(60) == 0
     assert settled(lambda: remains(base), []) == [] and not base.exists()
+
+
+def test_long_way_to_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than the address of a socket may be long; engine and gVisor have limits of their own."""
+    far = tmp_path / ("x" * 100)
+    far.mkdir()
+    monkeypatch.setenv("TMPDIR", str(far))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    left_by("bwrap", tmp_path / "state", "box = env.open(Spec()); box.note('mine'); box.write('a', b'x')")
+    with any_tier("bwrap", lasting=Lasting(tmp_path / "state", 60.0)) as env:
+        (heir,) = env.left
+        with heir.open(Spec()) as box:
+            assert box.read("a") == b"x"
