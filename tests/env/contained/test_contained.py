@@ -4,13 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchard_cli import schema
 from orchard_cli.env import open_env
+from orchard_cli.env.channel import Channel
 from orchard_cli.env.contained.choose import contained
 from orchard_cli.env.contained.env import ContainedEnv
 from orchard_cli.env.network.endpoint import ModelEndpoint
@@ -90,6 +93,22 @@ def test_too_many_processes_are_the_workloads_own_fault(place: ContainedEnv) -> 
         result = box.exec("for i in $(seq 60); do sleep 73.25 & done; wait", timeout_s=60)
         assert result.reason == "pid_limit"
         assert box.exec("echo alive", timeout_s=30).stdout == b"alive\n"
+
+
+def test_a_fork_that_is_slow_to_begin_loses_nothing(place: ContainedEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, what had changed first was taken for unchanged."""
+    ask = Channel.ask
+
+    def slowly(self: Channel, method: str, path: str, *args: Any, **more: Any) -> Any:
+        reply = ask(self, method, path, *args, **more)
+        time.sleep(1.5 if path == "/v1/health" else 0)
+        return reply
+
+    monkeypatch.setattr(Channel, "ask", slowly)
+    with place.open(Spec()) as box:
+        box.write("first", b"1")
+        with box.fork() as twin:
+            assert twin.read("first") == b"1"
 
 
 def test_what_the_tier_cannot_do_is_a_typed_error(place: ContainedEnv) -> None:

@@ -3,6 +3,7 @@
 import http.client
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,10 @@ class Rest:
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)
         sent = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        connection.request(method, url + ("?" + urlencode(query) if query else ""), data, sent | (headers or {}))
-        reply = connection.getresponse()
-        found = Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
-        connection.close()
-        return found
+        with closing(connection):
+            connection.request(method, url + ("?" + urlencode(query) if query else ""), data, sent | (headers or {}))
+            reply = connection.getresponse()
+            return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
 
     def make(self, **body: object) -> str:
         reply = self("POST", "/v1/sandboxes", body, wait=30)

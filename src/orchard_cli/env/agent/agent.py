@@ -44,7 +44,7 @@ class Agent:
         self.loop = Loop()
         self.children = Children(self.loop, ground, workdir)
         self.commands = Commands(self.loop, ground, self.children, workdir=workdir, base=base)
-        self._sandbox, self._token, self._began = sandbox, token.encode(), time.monotonic()
+        self._sandbox, self._token, self._began = sandbox, token.encode(), (time.time(), time.monotonic())
         self._listener, self._returning = listener, Timer(None)
         self._connections: set[Connection] = set()
         listener.setblocking(False)
@@ -89,12 +89,11 @@ class Agent:
             raise Problem(404, "client.no_such_path", "no such path")
 
     def _become(self, request: Request) -> None:
-        """It came back from disk, perhaps as somebody else, and its clock may not have gone on meanwhile."""
+        """It came back from disk, perhaps as somebody else."""
         query = request.query
         self._sandbox, self._token = query.get("sandbox", self._sandbox), query.get("token", "").encode() or self._token
         self._returning.cancel()
         self.loop.renew()
-        self._began = time.monotonic() - request.number("age_s", time.monotonic() - self._began)
 
     def _expect_return(self) -> None:
         """Back from disk, gVisor tells of one visitor and then of nobody, unless it is asked anew.
@@ -108,5 +107,10 @@ class Agent:
     def _health(self) -> Json:
         with open("/proc/self/statm" if os.path.exists("/proc/self/statm") else os.devnull) as file:
             pages = (file.read().split() or ["0", "0"])[1]
-        running, age = len(self.commands.running), time.monotonic() - self._began
-        return {"sandbox": self._sandbox, "age_s": round(age, 3), "running": running, "rss": int(pages) * 4096}
+        running = len(self.commands.running)
+        return {"sandbox": self._sandbox, "since": self._since(), "running": running, "rss": int(pages) * 4096}
+
+    def _since(self) -> float:
+        """No file that was changed here bears an earlier time, whichever way the clock was set meanwhile."""
+        told, counted = self._began
+        return min(told, time.time() - time.monotonic() + counted)

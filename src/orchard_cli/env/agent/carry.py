@@ -10,7 +10,6 @@ import errno
 import io
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -24,16 +23,16 @@ MARGIN_S = 0.5
 
 
 def collect(exchange: Exchange) -> None:
-    """What has changed in the last `age` seconds, but below the directories of the JSON list `skip`."""
+    """What has changed after `since`, in seconds since 1970, but below the directories of the JSON list `skip`."""
     import tarfile
 
-    began = time.time() - exchange.request.number("age", 0.0) - MARGIN_S
+    since = exchange.request.number("since", 0.0) - MARGIN_S
     folders: dict[str, list[str]] = {}
     files: list[str] = []
     for folder, names, others in _walk(json.loads(exchange.named("skip"))):
-        if os.lstat(folder).st_ctime > began:
+        if os.lstat(folder).st_ctime > since:
             folders[folder] = names
-        files += [path for path in others if _changed(path) > began]
+        files += [path for path in others if _changed(path) > since]
     exchange.head(200, "application/x-tar")
     with tarfile.open(fileobj=Writer(exchange), mode="w|", bufsize=BUFFER, format=tarfile.PAX_FORMAT) as tar:
         told = json.dumps(folders).encode()

@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-import time
 from collections.abc import Callable
 
 from ...errors import Effect, SandboxError
@@ -33,11 +32,11 @@ def twin(runtime: Runtime, kept: Kept, making: Making, back: Callable[[], None])
             _ask(dial, kept, "quiet", wait_s=LINGER_S)
             runtime.freeze(old, frozen)
             kept.held.renew(runtime.start(old, frozen))
-            _ask(dial, kept, "identity", age_s=time.time() - kept.made)
+            _ask(dial, kept, "identity")
             back()
             held, token = runtime.start(making, frozen), os.urandom(16).hex()
             try:
-                _ask(held.dial, kept, "identity", sandbox=making.name, token=token, age_s=time.time() - kept.made)
+                _ask(held.dial, kept, "identity", sandbox=making.name, token=token)
             except BaseException:
                 held.end()
                 raise

@@ -6,7 +6,6 @@ import posixpath
 import shutil
 import tempfile
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -129,7 +128,7 @@ class ContainedEnv:
         try:
             if not held.greet(token, GREET_S):
                 raise failed(f"the agent does not start in the sandbox: {held.why()}")
-            return self._introduce(spec, to_keep(making, held, token, before, image, time.time()))
+            return self._introduce(spec, to_keep(making, held, token, before, image))
         except BaseException:
             held.end()
             shutil.rmtree(folder, ignore_errors=True)
@@ -146,7 +145,7 @@ class ContainedEnv:
         except BaseException:
             shutil.rmtree(making.folder, ignore_errors=True)
             raise
-        return self._introduce(spec, to_keep(making, held, token, origin.before, origin.image, origin.made))
+        return self._introduce(spec, to_keep(making, held, token, origin.before, origin.image))
 
     def _keep(self, kept: Kept) -> None:
         """Beyond our own end, if sandboxes are to outlive us."""

@@ -66,7 +66,6 @@ def written(one: Kept, told: dict[str, Any]) -> dict[str, Any]:
         "token": one.token,
         "before": str(one.before) if one.before else "",
         "image": [str(one.image.root), dict(one.image.env), one.python],
-        "made": one.made,
         "told": told,
     }
 
@@ -83,4 +82,4 @@ def _read(record: dict[str, Any], again: Callable[[Making], Held]) -> Kept:
     )
     root, env, python = record["image"]
     before = Path(record["before"]) if record["before"] else None
-    return to_keep(making, again(making), record["token"], before, Image(Path(root), env, python), record["made"])
+    return to_keep(making, again(making), record["token"], before, Image(Path(root), env, python))

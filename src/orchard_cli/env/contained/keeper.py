@@ -37,7 +37,6 @@ class Kept:
     before: Path | None  # what its work directory was made from
     image: Image
     gone: Callable[[], None]
-    made: float  # when, as seconds since 1970
     doors: list[Door] = field(default_factory=list)
 
     @property
@@ -49,10 +48,10 @@ class Kept:
         return self.image.python
 
 
-def to_keep(making: Making, held: Held, token: str, before: Path | None, image: Image, made: float) -> Kept:
+def to_keep(making: Making, held: Held, token: str, before: Path | None, image: Image) -> Kept:
     channel = Channel(held.dial, making.name, token, lambda effect: gone(held, effect))
     tidy = partial(shutil.rmtree, making.folder, ignore_errors=True)
-    return Kept(making, held, token, channel, before, image, tidy, made)
+    return Kept(making, held, token, channel, before, image, tidy)
 
 
 class Keeper:
@@ -144,12 +143,10 @@ class Keeper:
         """All that has changed in one since it was made, into another made from the same. Raises `SandboxError`."""
         source, target = self.find(old), self.find(new)
         query = {"skip": json.dumps([*OWN, *same])}
-        age = source.channel.ask("GET", "/v1/health", again=True).record()["age_s"]
+        since = source.channel.ask("GET", "/v1/health", again=True).record()["since"]
         try:
-            with source.channel.stream("GET", "/v1/changed", query={**query, "age": age}, wait_s=CARRY_S) as (
-                _,
-                pieces,
-            ):
+            asked = {**query, "since": since}
+            with source.channel.stream("GET", "/v1/changed", query=asked, wait_s=CARRY_S) as (_, pieces):
                 target.channel.upload("/v1/changed", pieces, query=query, wait_s=CARRY_S)
         except ConnectionError as error:
             raise SandboxError(f"the copy broke off: {error}", code="infra.copy_failed", effect="none") from error
