@@ -22,7 +22,7 @@ from ..local import leftovers
 from ..local.elder import Elder, Process
 from ..local.spawner.cgroups import MIB, Cgroups, Group, Hierarchy
 from .held import Held, tail
-from .making import Making, failed
+from .making import WATCHED, Making, failed
 
 HINT = "apt-get install runsc, as root"
 END_S, FREEZE_S = 20.0, 300.0
@@ -165,8 +165,8 @@ class Gvisor:
     def facts(self) -> dict[str, str]:
         kept = self._cgroups.versions()
         return {
-            "memory": "watched every 0.1 s from inside" + (", a cgroup around all of it" if "memory" in kept else ""),
-            "pids": "watched every 0.1 s from inside",
+            "memory": WATCHED + (", a cgroup around all of it" if "memory" in kept else ""),
+            "pids": WATCHED,
             "cpus": f"cgroup v{kept['cpu']}" if "cpu" in kept else "no limit",
             "disk": "in memory, bounded together with it" if "memory" in kept else "no limit",
             "seccomp": f"a kernel of its own (gVisor, {self.platform})",
@@ -208,7 +208,7 @@ def bundle(making: Making) -> dict[str, Any]:
     for mount in making.mounts:
         options = ["rbind", "rw" if mount.writable else "ro"]
         mounts.append({"destination": mount.target, "type": "bind", "source": str(mount.source), "options": options})
-    argv = [*making.argv, "--passage", "0", *making.bounds]
+    argv = [*making.argv, "--passage", "0", *making.bounds()]
     process = {
         "user": {"uid": 0, "gid": 0},
         "args": argv,

@@ -1,7 +1,7 @@
 """What one contained sandbox is made from, and what a runtime gives back for it."""
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,10 +32,13 @@ class Making:
     limits: Limits
     argv: Sequence[str]  # the agent; the runtime adds how it is reached
 
-    @property
-    def bounds(self) -> list[str]:
-        """For an agent where the kernel's own limits do not reach."""
-        return ["--memory", str(self.limits.memory_mb << 20), "--pids", str(self.limits.pids)]
+    def bounds(self, held: Collection[str] = ()) -> list[str]:
+        """For its agent: the limits that it is to watch over itself, as no cgroup has `held` them."""
+        own = {"memory": self.limits.memory_mb << 20, "pids": self.limits.pids}
+        return [word for name, bound in own.items() if name not in held for word in (f"--{name}", str(bound))]
+
+
+WATCHED = "watched every 0.1 s from inside"
 
 
 class Runtime(Protocol):

@@ -19,12 +19,23 @@ from typing import Any
 
 from ...errors import ConfigError
 from ..local.sandbox import no_live_fork
+from ..sandbox import Limits
 from .held import Held, line
-from .making import DOOR, Making, failed
+from .making import DOOR, WATCHED, Making, failed
 
-HINT = "apt-get install podman runc, as root"
+HINT = "apt-get install podman runc uidmap, as root"
+# What the first container is asked to be held to: a user's own may be given no cgroup, and podman does not tell.
+ASKED = Limits(memory_mb=333, pids=777, cpus=0.25)
+READ = """
+echo stands
+for name in memory.max memory/memory.limit_in_bytes pids.max pids/pids.max cpu.max cpu/cpu.cfs_quota_us; do
+    read -r value rest <"/sys/fs/cgroup/$name" && echo "$value"
+done 2>/dev/null
+true
+"""
 DEADLINE_S = 90.0
 TASKS = 1000  # for a user's processes; root's are counted by the cgroup alone
+CGROUP = "the container's cgroup"
 RUNTIMES = ("crun", "runc")
 PROFILES = (Path("/etc/containers/seccomp.json"), Path("/usr/share/containers/seccomp.json"))
 REFUSED = {"clone", "clone3", "unshare", "setns", "mount", "umount", "umount2", "pivot_root", "keyctl", "bpf"}
@@ -42,13 +53,13 @@ class Podman:
             raise ConfigError("podman is not installed", hint=HINT)
         store = ["--root", str(base / "store"), "--runroot", str(base / "run"), "--cgroup-manager=cgroupfs"]
         self._podman, self._base = [found, *store, "--log-level=error"], base
-        self.runtime = self._usable(base)
+        self.runtime, self._held = self._usable(base)
         self._podman += ["--runtime", self.runtime]
         self._calls = base / "calls.json"
         self._calls.write_text(json.dumps(calls()))
 
-    def _usable(self, base: Path) -> str:
-        """The first runtime that does run something."""
+    def _usable(self, base: Path) -> tuple[str, frozenset[str]]:
+        """The first runtime that does run something, and which limits a cgroup holds then."""
         root = base / "nothing"
         said = ""
         for name in RUNTIMES:
@@ -60,9 +71,10 @@ class Podman:
                 with suppress(FileExistsError):
                     (root / link).symlink_to(f"usr/{link}")
             run = ["--runtime", name, "run", "--rm", "--network=none", *rlimits(), "-v", "/usr:/usr:ro"]
-            done = self._call([*run, "--rootfs", f"{root}:O", "/bin/sh", "-c", "echo stands"])
+            run += cgroup(ASKED)
+            done = self._call([*run, "--rootfs", f"{root}:O", "/bin/sh", "-c", READ])
             if done.returncode == 0 and "stands" in done.stdout:
-                return name
+                return name, held(done.stdout)
             said = line(done.stderr) or f"exit {done.returncode}"
         raise ConfigError(f"podman runs no container: {said or 'neither crun nor runc is installed'}", hint=HINT)
 
@@ -91,13 +103,11 @@ class Podman:
         words = ["--network=none", "--hostname=sandbox", "--no-hosts", "--log-driver=none", *rlimits(limits.disk_mb)]
         words += ["--cap-drop=ALL", "--security-opt=no-new-privileges"]
         words += [f"--security-opt=seccomp={self._calls}"]
-        if limits.memory_mb:
-            words += [f"--memory={limits.memory_mb}m", f"--memory-swap={limits.memory_mb}m"]
-        words += [f"--pids-limit={limits.pids or -1}", *([f"--cpus={limits.cpus}"] if limits.cpus else [])]
+        words += cgroup(limits)
         for mount in making.mounts:
             words += ["-v", f"{mount.source}:{mount.target}:{'O' if mount.writable else 'ro'}"]
         words += ["-v", f"{door}:{DOOR}:rw", "--rootfs", f"{making.root}:O"]
-        return [*words, *making.argv, "--passage", f"{DOOR}/s"]
+        return [*words, *making.argv, "--passage", f"{DOOR}/s", *making.bounds(self._held)]
 
     def _visit(self, path: Path, name: str) -> socket.socket:
         """The first and only one."""
@@ -155,9 +165,8 @@ class Podman:
 
     def facts(self) -> dict[str, str]:
         return {
-            "memory": "the container's cgroup",
-            "pids": "the container's cgroup",
-            "cpus": "the container's cgroup",
+            **{name: CGROUP if name in self._held else WATCHED for name in ("memory", "pids")},
+            "cpus": CGROUP if "cpus" in self._held else "no limit",
             "disk": "each file at most that size; no limit on all of them",
             "seccomp": f"the engine's own (podman, {self.runtime})",
         }
@@ -194,6 +203,20 @@ def below(first: int) -> list[int]:
                 if (place / "ns/pid").readlink() == wanted and int(place.name) != first:
                     found.append(int(place.name))
     return found
+
+
+def cgroup(limits: Limits) -> list[str]:
+    """What the engine is told to hold a container to."""
+    words = [f"--pids-limit={limits.pids or -1}"]
+    if limits.memory_mb:
+        words += [f"--memory={limits.memory_mb}m", f"--memory-swap={limits.memory_mb}m"]
+    return [*words, *([f"--cpus={limits.cpus}"] if limits.cpus else [])]
+
+
+def held(said: str) -> frozenset[str]:
+    """Which limits of `ASKED` a container reads in its cgroup."""
+    told = {"memory": ASKED.memory_mb << 20, "pids": ASKED.pids, "cpus": ASKED.cpus * 100_000}
+    return frozenset(name for name, value in told.items() if f"{value:.0f}" in said.split())
 
 
 def rlimits(disk_mb: int = 0) -> list[str]:
