@@ -149,6 +149,34 @@ def test_planted_link_does_not_lead_an_archive_outside(place: Place) -> None:
     assert list(outside.iterdir()) == []
 
 
+def test_link_beyond_the_longest_path_does_not_lead_outside(place: Place) -> None:
+    """Where `realpath` gives up, the rest of a path looks like plain names."""
+    members, here, name = [], "", "d" * 247
+    for step in "abcdefghijklmnop":
+        members += [(f"{here}{name}/.keep", "", b""), (f"{here}{step}", name, b"")]
+        here += f"{name}/"
+    short = "/".join("abcdefghijklmnop")
+    members += [(f"{short}/{'l' * 254}", "../" * 16, b""), ("out", f"{short}/{'l' * 254}/../../evil", b"")]
+    assert fault_of(ask, place, "PUT", "tar", tar_of(*members), path="far/away")[0] == "client.bad_archive"
+    assert not (place.workdir / "far/away/out").is_symlink()
+
+
+def test_what_is_there_is_replaced_and_nobody_else_may_write(place: Place) -> None:
+    there = place.workdir / "there"
+    there.mkdir()
+    (there / "link").symlink_to("file")
+    (there / "file").write_text("old")
+    ask(place, "PUT", "tar", tar_of(("file", "", b"new"), ("link", "other", b""), ("private/f", "", b"")), path="there")
+    assert (there / "file").read_text() == "new" and (there / "link").readlink() == Path("other")
+    member = tarfile.TarInfo("private")
+    member.type, member.mode = tarfile.DIRTYPE, 0o2770
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        tar.addfile(member)
+    ask(place, "PUT", "tar", data.getvalue(), path="there")
+    assert (there / "private").stat().st_mode & 0o7777 == 0o750
+
+
 def test_archive_bombs_are_bounded(place: Place) -> None:
     many = tar_of(*[(f"f{number}", "", b"") for number in range(30)])
     assert fault_of(ask, place, "PUT", "tar", many, path="bomb", entries=10)[0] == "client.too_large"
