@@ -46,7 +46,7 @@ def traces(env: LocalEnv) -> dict[str, object]:
     return {
         "processes": children(spawner),
         "mounts": [line for line in (root / "mountinfo").read_text().splitlines() if not of_another(line, env)],
-        "descriptors": len(list((root / "fd").iterdir())),
+        "descriptors": 0 if os.geteuid() else len(list((root / "fd").iterdir())),  # hidden from a user's own programs
         "cgroups": sorted(str(path) for path in cgroups(env.base.name)),
         "folders": sorted(path.name for path in (root / "root" / str(env.base).lstrip("/")).iterdir()),
     }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 VARIABLE = "ORCHARD_COMMAND"
+TRIES, AGAIN_S = 100, 0.0005
 
 
 def by_namespace(handle: int, mark: int) -> bool:
@@ -18,7 +20,19 @@ def by_namespace(handle: int, mark: int) -> bool:
 
 def by_variable(handle: int, mark: int, *, name: str = VARIABLE) -> bool:
     """A variable of the environment: enough for programs that mean no harm."""
-    return f"{name}={mark}" in text("environ", handle).split("\0")
+    for _ in range(TRIES):
+        found = text("environ", handle)
+        if not found and text("cmdline", handle):  # it has none, or has one by now
+            found = text("environ", handle)
+        elif not found and not _dead(handle):  # at the point where one program gives way to the next, neither is there
+            time.sleep(AGAIN_S)
+            continue
+        return f"{name}={mark}" in found.split("\0")
+    return False
+
+
+def _dead(handle: int) -> bool:
+    return text("stat", handle).rpartition(") ")[2].startswith(("Z", "X"))
 
 
 class Members:
