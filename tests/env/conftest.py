@@ -43,11 +43,12 @@ def traces(env: LocalEnv) -> dict[str, object]:
     """What an environment holds of this machine: processes, mounts, descriptors, cgroups, folders."""
     spawner = env.spawner_pid
     root = Path(f"/proc/{spawner}")
-    return {
-        "processes": children(spawner),
+    seen = {"processes": children(spawner), "cgroups": sorted(str(path) for path in cgroups(env.base.name))}
+    if os.geteuid():  # a user's spawner hides the rest from its equals
+        return seen
+    return seen | {
         "mounts": [line for line in (root / "mountinfo").read_text().splitlines() if not of_another(line, env)],
-        "descriptors": 0 if os.geteuid() else len(list((root / "fd").iterdir())),  # hidden from a user's own programs
-        "cgroups": sorted(str(path) for path in cgroups(env.base.name)),
+        "descriptors": len(list((root / "fd").iterdir())),
         "folders": sorted(path.name for path in (root / "root" / str(env.base).lstrip("/")).iterdir()),
     }
 
