@@ -40,7 +40,7 @@ def kind_of(code: int, ground: Ground, before: tuple[int, int]) -> str:
     oom, refused = ground.counters()
     if code in (-9, 137) and oom > before[0]:
         return "oom"
-    if refused > before[1]:
+    if refused > before[1] or ground.overstepped() == "pid_limit":
         return "pid_limit"
     if ground.full():
         return "disk_quota"

@@ -65,6 +65,7 @@ def hand_over(base: Path, ends: list[int]) -> tuple[Process, IO[bytes]]:
         pid = CRED.unpack(door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CRED.size))[0]
         process = Elder(pid)
         socket.send_fds(door, [b"?"], ends)
-        if door.recv(1) != TAKEN:
-            raise held_elsewhere()
-    return process, Path(f"/proc/{pid}/fd/2").open("rb")
+        said, complaints, _, _ = socket.recv_fds(door, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    if said != TAKEN:
+        raise held_elsewhere()
+    return process, os.fdopen(complaints[0], "rb")

@@ -21,6 +21,7 @@ from .cgroups import Group
 KINDS = kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 SUBREAPER = 36
 STRIKES, STRIKE_S = 40, 0.1
+SPARE, SPARE_OURS = 16, 64  # processes beyond the limit: then we see that it was overstepped, and still start our own
 OOM_SCORE = b"300"  # when the whole machine runs out of memory, a command goes before the driver does
 
 
@@ -82,6 +83,7 @@ class Inside(Fenced):
         os.close(self.members.proc)
         self.members, self._way, self._beats = Members(way.proc, by_namespace), way, 0
         self._wanted = os.stat("1/ns/pid", dir_fd=way.proc).st_ino
+        self._most = 0 if group.counts("pids") or not kernel.counts_processes_by_namespace() else bounds.pids
 
     def needs(self) -> set[int]:
         return super().needs() | {self._way.init, self._way.changes}
@@ -96,6 +98,8 @@ class Inside(Fenced):
         kernel.hide_memory()
         os.umask(0o022)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if self._most:
+            self._bound(SPARE_OURS)
         if self._way.calls:
             kernel.refuse_calls(self._way.calls)
         if os.getppid() != spawner:
@@ -109,13 +113,23 @@ class Inside(Fenced):
     def spawn(self, path: str, argv: list[Any], env: dict[str, str], actions: list[Any]) -> int:
         self._beat()
         try:
+            if self._most:
+                self._bound(SPARE, hard=False)
             pid = super().spawn(path, argv, env, actions)
         finally:
+            if self._most:
+                self._bound(SPARE_OURS, hard=False)
             self._beat()
-        if self._bounds.pids and not self._group.counts("pids"):
+        if self._most:
             with suppress(OSError):
-                resource.prlimit(pid, resource.RLIMIT_NPROC, (self._bounds.pids, self._bounds.pids))
+                resource.prlimit(pid, resource.RLIMIT_NPROC, (self._most + SPARE, self._most + SPARE))
         return pid
+
+    def _bound(self, spare: int, *, hard: bool = True) -> None:
+        """What we start from now on is born with it: a program may multiply before it could be given a limit."""
+        high = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        soft = self._most + spare if high == resource.RLIM_INFINITY else min(self._most + spare, high)
+        resource.setrlimit(resource.RLIMIT_NPROC, (soft, soft if hard else high))
 
     def _beat(self) -> None:
         """While a new process has not become its program we stand still; the spawner sees if that lasts."""
@@ -134,10 +148,10 @@ class Inside(Fenced):
 
     def overstepped(self) -> str:
         most, count = self._bounds.memory, self._bounds.pids
-        if most and not self._group.counts("memory") and self.members.resident() > most:
-            return "oom"
         if count and not self._group.counts("pids") and len(self.members.everyone()) > count:
             return "pid_limit"
+        if most and not self._group.counts("memory") and self.members.resident() > most:
+            return "oom"
         return super().overstepped()
 
     def nobody_left(self, known: Collection[int], leaders: int) -> bool:

@@ -1,6 +1,7 @@
 """The few system calls that Python 3.11 does not offer: namespaces, mounts, capabilities."""
 
 import ctypes
+import itertools
 import os
 import platform
 import struct
@@ -50,6 +51,13 @@ def _check(result: int, what: str) -> None:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def counts_processes_by_namespace() -> bool:
+    """Since 5.14 a limit of processes counts those of its user namespace; before, all that the user has anywhere."""
+    major, _, rest = os.uname().release.partition(".")
+    minor = "".join(itertools.takewhile(str.isdigit, rest)) or "0"
+    return (int(major), int(minor)) >= (5, 14)
 
 
 def setns(fd: int, kinds: int) -> None:

@@ -11,6 +11,7 @@ from ...agent.loop import Loop, Timer
 NAME = "spawner.sock"  # in the folder of the environment, which is open to our user alone
 CRED = struct.Struct("3i")  # pid, uid, gid of whoever connected, as the kernel saw it
 TAKEN, REFUSED = b"y", b"n"
+COMPLAINTS = 2  # a file, which the next driver may not open by itself: it need not be root
 # Takes the next driver's ends of its two sockets, and its pid. False: another driver is still there.
 Take = Callable[[int, int, int], bool]
 
@@ -41,7 +42,7 @@ class Succession:
                 _, ends, _, _ = socket.recv_fds(sock, 1, 2, socket.MSG_CMSG_CLOEXEC)
                 if uid == os.getuid() and len(ends) == 2 and self._take(ends[0], ends[1], pid):
                     self._timer.cancel()
-                    sock.sendall(TAKEN)
+                    socket.send_fds(sock, [TAKEN], [COMPLAINTS])
                     return
                 for fd in ends:
                     os.close(fd)
