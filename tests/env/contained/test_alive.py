@@ -14,6 +14,8 @@ import pytest
 from orchard_cli.env.channel import Channel
 from orchard_cli.env.contained.choose import any_tier, contained
 from orchard_cli.env.contained.env import ContainedEnv
+from orchard_cli.env.contained.held import Held
+from orchard_cli.env.contained.making import Making
 from orchard_cli.env.execution import Execution
 from orchard_cli.env.local.sandbox import LocalSandbox
 from orchard_cli.env.network.endpoint import ModelEndpoint
@@ -21,7 +23,7 @@ from orchard_cli.env.network.ways import MODEL_PORT
 from orchard_cli.env.sandbox import Sandbox, Spec
 from orchard_cli.errors import ConfigError, SandboxError
 
-from ..conftest import settled
+from ..conftest import cgroups, settled
 from .test_contained import traces
 
 COUNT = "i=0; while true; do i=$((i+1)); echo $i >/tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.05; done"
@@ -270,6 +272,31 @@ def test_other_tiers_say_that_they_cannot(isolation: str) -> None:
             box.fork(processes=True)
         assert caught.value.fault.code == "client.unsupported"
         assert box.exec("echo hi").stdout == b"hi\n"
+
+
+def test_an_origin_that_is_closed_meanwhile_leaves_nothing(
+    place: ContainedEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, begun = place._runtime, threading.Event()
+    assert runtime is not None
+    start = runtime.start
+
+    def late(making: Making, frozen: Path | None = None) -> Held:
+        if frozen:
+            begun.set()
+            time.sleep(1.0)
+        return start(making, frozen)
+
+    box = place.open(Spec())
+    folder = place.base / box.id.partition("-")[2]
+    monkeypatch.setattr(runtime, "start", late)
+    with ThreadPoolExecutor() as pool:
+        forked = pool.submit(box.fork, processes=True)
+        begun.wait(60)
+        box.close()
+        forked.result(60).close()
+    assert settled(lambda: traces(folder.name), []) == [] and not folder.exists()
+    assert not [group for group in cgroups(place.base.name) if group.name == folder.name]
 
 
 DRIVER = """

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from orchard_cli.env.contained import probe
 from orchard_cli.env.contained.choose import any_tier, contained
 from orchard_cli.env.contained.env import ContainedEnv
+from orchard_cli.env.local import probe as local_probe
 from orchard_cli.env.local.lasting import Lasting
+from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.network.endpoint import ModelEndpoint
 from orchard_cli.env.network.ways import MODEL_PORT
 from orchard_cli.env.sandbox import Spec
@@ -228,3 +231,36 @@ def test_long_way_to_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (heir,) = env.left
         with heir.open(Spec()) as box:
             assert box.read("a") == b"x"
+
+
+@pytest.mark.parametrize("isolation", ["bwrap", *TIERS])
+def test_a_successor_that_cannot_begin_ends_nothing(
+    isolation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = left_by(isolation, tmp_path, ONE)
+
+    def never(*_: object) -> None:
+        raise ConfigError("not proven", hint="")
+
+    for proofs in (probe, local_probe):
+        monkeypatch.setattr(proofs, "prove", never)
+    with pytest.raises(ConfigError, match="not proven"):
+        any_tier(isolation, lasting=Lasting(tmp_path, 60.0))
+    monkeypatch.undo()
+    with any_tier(isolation, lasting=Lasting(tmp_path, 60.0)) as env:
+        assert isinstance(env, ContainedEnv | LocalEnv) and env.base == base
+        with env.left[0].open(Spec()) as box:
+            assert box.exec("echo on").stdout == b"on\n"
+
+
+def test_a_fork_of_what_was_left_is_made_from_the_same(tier: str, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "kept").write_text("k")
+    then = f"box = env.open(Spec(tree=Path({str(tree)!r}))); box.note('mine'); box.write('own', b'o')"
+    left_by(tier, tmp_path, then)
+    with any_tier(tier, lasting=Lasting(tmp_path, 60.0)) as env:
+        assert isinstance(env, ContainedEnv)
+        with env.left[0].open(Spec()) as box, box.fork() as twin:
+            assert twin.list() == box.list() == ("kept", "own")
+            assert "kept" not in twin.diff()

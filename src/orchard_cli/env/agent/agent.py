@@ -44,7 +44,8 @@ class Agent:
         self.loop = Loop()
         self.children = Children(self.loop, ground, workdir)
         self.commands = Commands(self.loop, ground, self.children, workdir=workdir, base=base)
-        self._sandbox, self._token, self._began = sandbox, token.encode(), (time.time(), time.monotonic())
+        self._sandbox, self._token, self._began = sandbox, token.encode(), time.monotonic()
+        self._clock = time.time() - self._began  # the least that the clock was ahead of that, as far as we have seen
         self._listener, self._returning = listener, Timer(None)
         self._connections: set[Connection] = set()
         listener.setblocking(False)
@@ -71,6 +72,7 @@ class Agent:
             raise Problem(421, "infra.identity_mismatch", f"this is sandbox {self._sandbox}", "infra")
 
     def handle(self, connection: Connection, request: Request) -> None:
+        self._clock = min(self._clock, time.time() - time.monotonic())
         place = request.parts[1] if request.parts[:1] == ["v1"] and len(request.parts) > 1 else ""
         operation = FILES.get((request.method, place))
         if place == "execs":
@@ -112,5 +114,4 @@ class Agent:
 
     def _since(self) -> float:
         """No file that was changed here bears an earlier time, whichever way the clock was set meanwhile."""
-        told, counted = self._began
-        return min(told, time.time() - time.monotonic() + counted)
+        return self._began + self._clock

@@ -10,8 +10,9 @@ import errno
 import io
 import json
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from .kinds import Any
 from .problem import Json
@@ -20,6 +21,7 @@ from .trees import BUFFER, Reader, Writer
 
 FIRST = "changed"
 MARGIN_S = 0.5
+VANISHED = (FileNotFoundError, NotADirectoryError)
 
 
 def collect(exchange: Exchange) -> None:
@@ -29,48 +31,107 @@ def collect(exchange: Exchange) -> None:
     since = exchange.request.number("since", 0.0) - MARGIN_S
     folders: dict[str, list[str]] = {}
     files: list[str] = []
-    for folder, names, others in _walk(json.loads(exchange.named("skip"))):
-        if os.lstat(folder).st_ctime > since:
-            folders[folder] = names
-        files += [path for path in others if _changed(path) > since]
-    exchange.head(200, "application/x-tar")
-    with tarfile.open(fileobj=Writer(exchange), mode="w|", bufsize=BUFFER, format=tarfile.PAX_FORMAT) as tar:
-        told = json.dumps(folders).encode()
-        first = tarfile.TarInfo(FIRST)
-        first.size = len(told)
-        tar.addfile(first, io.BytesIO(told))
-        for path in (*folders, *files):
-            with suppress(FileNotFoundError, PermissionError):
-                _add(tar, path)
+    with _opened() as modes:
+        for folder, changed, names, others in _walk(json.loads(exchange.named("skip")), modes):
+            if changed > since:
+                folders[folder] = names
+            files += [path for path in others if _changed(path) > since]
+        exchange.head(200, "application/x-tar")
+        with tarfile.open(fileobj=Writer(exchange), mode="w|", bufsize=BUFFER, format=tarfile.PAX_FORMAT) as tar:
+            told = json.dumps(folders).encode()
+            first = tarfile.TarInfo(FIRST)
+            first.size = len(told)
+            tar.addfile(first, io.BytesIO(told))
+            for path in (*folders, *files):
+                with suppress(*VANISHED):
+                    _add(tar, path, modes)
     exchange.write(b"")
 
 
-def _walk(skip: list[str]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """(directory, all names in it, paths of what is no directory)."""
-    for folder, below, files in os.walk("/"):
-        names = [*below, *files]
-        below[:] = [name for name in below if os.path.join(folder, name) not in skip]
-        links = [name for name in below if os.path.islink(os.path.join(folder, name))]
-        yield folder, names, [os.path.join(folder, name) for name in (*files, *links)]
+@contextmanager
+def _opened() -> Iterator[dict[str, int]]:
+    """The modes of directories that were opened to look into them; they have them again at the end."""
+    modes: dict[str, int] = {}
+    try:
+        yield modes
+    finally:
+        for path, mode in reversed(tuple(modes.items())):
+            with suppress(OSError):
+                os.chmod(path, mode)
+
+
+def _walk(skip: list[str], modes: dict[str, int]) -> Iterator[tuple[str, float, list[str], list[str]]]:
+    """(directory, when it changed, all names in it, paths of what is no directory); a directory before what it holds.
+
+    What vanishes meanwhile is passed over, and what belongs to others and is closed to us: nothing in here can change
+    it. Anything else that cannot be looked into is an error: its files would be missing, and nobody would know.
+    """
+    due = ["/"]
+    while due:
+        folder = due.pop()
+        try:
+            found = os.lstat(folder)
+            if found.st_uid == os.geteuid() and found.st_mode & 0o500 != 0o500:
+                modes[folder] = stat.S_IMODE(found.st_mode)
+                os.chmod(folder, modes[folder] | 0o500)
+            with os.scandir(folder) as entries:
+                kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        except (*VANISHED, PermissionError):
+            continue
+        paths = {os.path.join(folder, name): below for name, below in kinds.items()}
+        due += [path for path, below in paths.items() if below and path not in skip]
+        yield folder, found.st_ctime, list(kinds), [path for path, below in paths.items() if not below]
 
 
 def _changed(path: str) -> float:
     try:
         return os.lstat(path).st_ctime
-    except OSError:
+    except (*VANISHED, PermissionError):
         return 0.0
 
 
-def _add(tar: Any, path: str) -> None:
-    member = tar.gettarinfo(path, path.lstrip("/") or ".")
-    if member is None:
+def _add(tar: Any, path: str, modes: dict[str, int]) -> None:
+    name = path.lstrip("/") or "."
+    found = os.lstat(path)
+    if stat.S_ISREG(found.st_mode):
+        with os.fdopen(_readable(path, found), "rb") as source:
+            member = _ours(tar.gettarinfo(arcname=name, fileobj=source))
+            tar.addfile(member, Whole(source) if member.isreg() else None)
         return
+    member = tar.gettarinfo(path, name)
+    if member is not None:
+        member.mode = modes.get(path, member.mode)
+        tar.addfile(_ours(member))
+
+
+def _ours(member: Any) -> Any:
     member.uid = member.gid = 0
-    if member.isreg():
-        with open(path, "rb") as source:
-            tar.addfile(member, source)
-    else:
-        tar.addfile(member)
+    return member
+
+
+def _readable(path: str, found: os.stat_result) -> int:
+    """The file opened; we have no power over what our own mode forbids, so that one is changed for a moment."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(path, flags)
+    except PermissionError:
+        mode = stat.S_IMODE(found.st_mode)
+        os.chmod(path, mode | 0o400)
+        try:
+            return os.open(path, flags)
+        finally:
+            os.chmod(path, mode)
+
+
+class Whole:
+    """A file as long as it was when it was measured: what has been cut off meanwhile is zeros."""
+
+    def __init__(self, source: Any):
+        self._source = source
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self._source.read(size)
+        return data + bytes(size - len(data))
 
 
 def restore(exchange: Exchange) -> Json:
@@ -80,13 +141,14 @@ def restore(exchange: Exchange) -> Json:
     skip, folders = set(json.loads(exchange.named("skip"))), []
     source: Any = io.BufferedReader(Reader(exchange.body()), BUFFER)
     with tarfile.open(fileobj=source, mode="r|*") as tar:
+        first: Any = tar.next()  # by its place: anything may be called like it
+        _clear(json.loads(tar.extractfile(first).read()), skip)  # type: ignore[union-attr]
         for member in tar:
             path = os.path.join("/", member.name)
-            if member.name == FIRST:
-                told = tar.extractfile(member)
-                _clear(json.loads(told.read()) if told is not None else {}, skip)
-            elif member.isdir():
-                os.makedirs(path, exist_ok=True)
+            if member is first:
+                continue
+            if member.isdir():
+                _directory(path)
                 folders.append((path, member.mode, member.mtime))
             elif _made_free(path):
                 _extract(tar, member)
@@ -100,7 +162,10 @@ def restore(exchange: Exchange) -> Json:
 def _made_free(path: str) -> bool:
     """False for a file that the runtime has put there, such as /etc/hostname of an engine: each place has its own."""
     try:
-        os.unlink(path)
+        if os.path.isdir(path) and not os.path.islink(path):
+            _remove(path)
+        else:
+            os.unlink(path)
     except FileNotFoundError:
         pass
     except OSError as error:
@@ -116,15 +181,37 @@ def _extract(tar: Any, member: Any) -> None:
 
 
 def _clear(folders: dict[str, list[str]], skip: set[str]) -> None:
-    import shutil
-
+    """A directory comes before what it holds, so that none is reached by a link that stood here in place of one."""
     for folder, kept in folders.items():
-        if not os.path.isdir(folder) or os.path.islink(folder):
-            continue
+        _directory(folder)
         for name in set(os.listdir(folder)) - set(kept):
             path = os.path.join(folder, name)
-            if path in skip or os.path.ismount(path):
-                continue
-            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(
-                path
-            )
+            # A file is tried: where layers lie over each other, each may seem to come from somewhere else.
+            if path not in skip and not (os.path.isdir(path) and os.path.ismount(path)):
+                _made_free(path)
+
+
+def _directory(path: str) -> None:
+    """A real one, that we may write in; it gets its own mode in the end."""
+    if os.path.islink(path) or not os.path.isdir(path):
+        _made_free(path)
+        os.makedirs(path)
+    _open(path)
+
+
+def _open(folder: str) -> None:
+    mode = stat.S_IMODE(os.lstat(folder).st_mode)
+    if mode & 0o700 != 0o700:
+        with suppress(PermissionError):  # not ours
+            os.chmod(folder, mode | 0o700)
+
+
+def _remove(folder: str) -> None:
+    import shutil
+
+    _open(folder)
+    for above, below, _ in os.walk(folder):
+        for name in below:
+            if not os.path.islink(os.path.join(above, name)):
+                _open(os.path.join(above, name))
+    shutil.rmtree(folder)

@@ -6,6 +6,8 @@ import os
 import socket
 from contextlib import suppress
 
+VISIT_S = 120.0
+
 
 class Passage:
     """Takes the place of a listening socket. When whoever holds the far end is gone, so are we, and all inside with us.
@@ -21,7 +23,9 @@ class Passage:
         with socket.socket(socket.AF_UNIX) as door:
             door.bind(where)
             door.listen(1)
+            door.settimeout(VISIT_S)  # whoever was to come may be gone
             self._control, _ = door.accept()
+        self._control.settimeout(None)
         os.unlink(where)
 
     def line(self) -> str:

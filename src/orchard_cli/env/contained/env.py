@@ -4,7 +4,6 @@ import os
 import platform
 import posixpath
 import shutil
-import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -13,22 +12,20 @@ from pathlib import Path
 
 from ... import __version__
 from ...errors import ConfigError, SandboxError
-from ..agent.pack import pack
 from ..local import leftovers
-from ..local.binds import completed, own_python
 from ..local.lasting import Lasting
-from ..local.local import BASE_ENV, DEFAULT, PATH, RESERVED
+from ..local.local import BASE_ENV, DEFAULT, RESERVED
 from ..local.sandbox import LocalSandbox
-from ..local.spawner import roots
 from ..network.exits import Exits
 from ..sandbox import Limits, Sandbox, Spec
 from . import probe
 from .alive import twin
 from .heirs import Heir, heirs, written
 from .holding import FILE, Left, settle
-from .image import Image, Images
+from .image import Image
 from .keeper import Keeper, Kept, to_keep
-from .making import INSIDE, Make, Making, Mount, Runtime, bad_spec, failed
+from .maker import Maker
+from .making import Make, Making, Runtime, bad_spec, failed
 
 GREET_S = 60.0
 OPEN = "env.network=open reaches all public addresses, by a proxy"
@@ -54,7 +51,6 @@ class ContainedEnv:
         if network == "host":
             raise ConfigError("this tier never has the machine's own network: not env.network=host", hint=OPEN)
         self._limits, self._exits = limits, Exits(network, allow, isolated=True, log=network_log)
-        self._python = own_python()
         self._count, self._closed = 0, False
         self._lock = threading.Lock()
         leftovers.sweep()
@@ -65,17 +61,28 @@ class ContainedEnv:
             self._exits.close()
             raise
         self.keeper = Keeper(self.base, self._holding)
-        self._images = Images(Path(tempfile.mkdtemp(prefix="images-", dir=self.base)))
+        self._maker = Maker(self.base)
         self._runtime: Runtime | None = None
         try:
             self._runtime = make(self.base)
             self._inherit(self._runtime, left)
-            self._lay_out()
+            if self._maker.lay_out() and self._holding and self._lasting:
+                self._lasting.remember(self.base)
             self._proof = probe.prove(self, self._runtime.name, hint)
             self._ls = self._proof.pop("ls")
         except BaseException:
-            self.close()
+            self._leave(left) if left else self.close()
             raise
+
+    def _leave(self, left: list[Left]) -> None:
+        """As if we had died: what has outlived one driver outlives one that cannot begin, too."""
+        self._closed = True
+        self.keeper.leave()
+        for _, passage in left:
+            passage.close()
+        self._exits.close()
+        if self._holding is not None:
+            self._holding.leave()
 
     def _inherit(self, runtime: Runtime, left: list[Left]) -> None:
         """Take over what a driver before us left, and clear away what it had only begun to make."""
@@ -87,17 +94,6 @@ class ContainedEnv:
                 with suppress(SandboxError):
                     runtime.wipe(folder.name)
                 shutil.rmtree(folder, ignore_errors=True)
-
-    def _lay_out(self) -> None:
-        if (self.base / "agent").exists():
-            return
-        (self.base / "skeleton").mkdir()
-        roots.build_skeleton(self.base / "skeleton", network=False)
-        (self.base / "agent").mkdir()
-        (self.base / "agent" / "agent.pyz").write_bytes(pack())
-        (self.base / "empty").mkdir()
-        if self._holding and self._lasting:
-            self._lasting.remember(self.base)
 
     def open(self, spec: Spec) -> Sandbox:
         limits = spec.limits if spec.limits != DEFAULT else self._limits
@@ -115,16 +111,18 @@ class ContainedEnv:
             return f"{self.base.name}-{self._count}"
 
     def _open(self, spec: Spec, name: str) -> Sandbox:
+        making, before, image = self._maker.making(spec, name)
+        return self._start(spec, making, before, image)
+
+    def _start(self, spec: Spec, making: Making, before: Path | None, image: Image) -> Sandbox:
         assert self._runtime is not None
-        folder = self.base / name
+        folder, token = making.folder, os.urandom(16).hex()
         folder.mkdir()
         try:
-            making, before, image = self._making(spec, name, folder)
             held = self._runtime.start(making)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        token = os.urandom(16).hex()
         try:
             if not held.greet(token, GREET_S):
                 raise failed(f"the agent does not start in the sandbox: {held.why()}")
@@ -134,11 +132,23 @@ class ContainedEnv:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
+    def _fork(self, spec: Spec, box: str) -> Sandbox:
+        """Another one made from what `box` was made from, whatever that name means by now, and its changes."""
+        origin, name = self.keeper.find(box), self._name()
+        twin = self._start(spec, origin.making.again(name, self.base / name), origin.before, origin.image)
+        try:
+            same = [mount.target for mount in origin.making.mounts if not mount.writable]
+            self.keeper.carry(box, name, same)
+        except BaseException:
+            twin.close()
+            raise
+        return twin
+
     def _twin(self, spec: Spec, box: str) -> Sandbox:
         """A fork of `box` with all that runs in it."""
         assert self._runtime is not None
         origin, name = self.keeper.find(box), self._name()
-        making = replace(origin.making, name=name, folder=self.base / name)
+        making = origin.making.again(name, self.base / name)
         making.folder.mkdir()
         try:
             held, token = twin(self._runtime, origin, making, lambda: self._keep(origin))
@@ -164,53 +174,12 @@ class ContainedEnv:
         return self._hand_out(spec, kept)
 
     def _hand_out(self, spec: Spec, kept: Kept) -> Sandbox:
-        def fork(box: str) -> Sandbox:
-            twin = self.open(spec)
-            try:
-                self.keeper.carry(box, twin.id.partition("-")[2], self._shown(spec))
-            except BaseException:
-                twin.close()
-                raise
-            return twin
-
         name, env = kept.making.name, {**BASE_ENV, **kept.image.env, **spec.env}
+        fork = partial(self._fork, spec)
         live = partial(self._twin, spec) if self._runtime and self._runtime.freezes else None
         sandbox = LocalSandbox(self.keeper, name, spec.workdir, (kept.held.dial, kept.token), env, fork, live=live)
         self._exits.give(sandbox, spec)
         return sandbox
-
-    def _image(self, name: str) -> Image:
-        if name != "host":
-            return self._images.find(name)
-        folder = self._python[1]
-        env = {"PATH": f"{folder}:{PATH}"} if folder else {}
-        return Image(self.base / "skeleton", env, f"{folder or '/usr/bin'}/python3")
-
-    def _shown(self, spec: Spec) -> list[str]:
-        """What is read-only, and the same in every sandbox of that spec."""
-        systems = [f"/{name}" for name in roots.system_directories()] if spec.image == "host" else []
-        return [*systems, *(bind.target for bind in spec.binds)]
-
-    def _making(self, spec: Spec, name: str, folder: Path) -> tuple[Making, Path | None, Image]:
-        """And the host directory that its work directory is made from."""
-        host = spec.image == "host"
-        image = self._image(spec.image)
-        root = image.root
-        inside = root / spec.workdir.lstrip("/")
-        before = spec.tree.resolve() if spec.tree else inside if inside.is_dir() else self.base / "empty"
-        if not before.is_dir():
-            raise bad_spec(f"{before}: no such directory")
-        extra = self._python[0] if host else ()
-        mounts = [Mount(Path("/", system), f"/{system}") for system in roots.system_directories() if host]
-        if spec.tree or not inside.is_dir():
-            mounts.append(Mount(before, spec.workdir, writable=True))
-        for bind in completed(spec.binds + extra):
-            if not bind.source.exists():
-                raise bad_spec(f"{bind.source}: no such file or directory")
-            mounts.append(Mount(bind.source.resolve(), bind.target))
-        mounts.append(Mount(self.base / "agent", INSIDE))
-        argv = [image.python, "-I", "-S", "-E", f"{INSIDE}/agent.pyz", "--sandbox", name, "--workdir", spec.workdir]
-        return Making(name, folder, root, mounts, spec.workdir, spec.limits, argv), before, image
 
     def describe(self) -> dict[str, object]:
         assert self._runtime is not None
@@ -234,7 +203,8 @@ class ContainedEnv:
         self.keeper.close()
         self._exits.close()
         if self._runtime is not None:
-            self._runtime.close()
+            with suppress(SandboxError):
+                self._runtime.close()
         if self._holding is not None:
             self._holding.close()
         if self._lasting is not None:

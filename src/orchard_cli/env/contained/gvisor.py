@@ -144,12 +144,16 @@ class Gvisor:
         try:
             process.wait(0)
         except subprocess.TimeoutExpired:
-            _quiet([*self._runsc, "kill", "--all", name, "KILL"])
-        self._over(name)
+            with suppress(SandboxError):  # on a busy machine it takes its time
+                _quiet([*self._runsc, "kill", "--all", name, "KILL"])
+        with suppress(SandboxError):
+            self._over(name)
         del self._running[name]
-        for _ in range(500):
+        for count in range(500):
             if group.remove():
                 return
+            for _, folder in group.folders if count > 50 else ():  # the runtime itself has not ended it in time
+                leftovers.kill(folder)
             time.sleep(0.01)
 
     def _free(self, name: str) -> None:

@@ -94,18 +94,26 @@ class Held:
             except OSError:
                 return False
 
-    def look(self) -> None:
-        """To be called now and then: helps an agent that has stood still for long."""
+    def look(self, answers: Callable[[], bool]) -> None:
+        """To be called now and then: helps an agent that has stood still for long.
+
+        Of thousands of short commands the last word may have found no room on its way: so the agent is asked first.
+        """
         if self.alive() and self._starting and time.monotonic() - self._starting > STUCK_S:
-            self._free()
+            if answers():
+                self._starting = 0.0
+            else:
+                self._free()
 
     def end(self) -> None:
-        with self._lock:
-            if self._ended:
-                return
-            self._ended = True
-            self._control.close()
-        self._end()
+        """A fork that is under way comes to its end first: it may be about to bring us back."""
+        with self._turn:
+            with self._lock:
+                if self._ended:
+                    return
+                self._ended = True
+                self._control.close()
+            self._end()
 
 
 def line(text: str) -> str:

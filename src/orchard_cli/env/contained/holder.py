@@ -7,6 +7,7 @@ and with it all of them.
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -119,6 +120,8 @@ class Holder:
         elif op == "drop":
             self._drop(name)
         self._over = op == "bye"
+        if op in ("keep", "note") and (name not in self._boxes or (op == "keep" and fd < 0)):
+            return {"refused": "it has no descriptor left" if op == "keep" else "it does not know this sandbox"}
         return {"hello": self._hello, "boxes": len(self._boxes)}
 
     def _drop(self, name: str) -> dict[str, Any]:
@@ -162,4 +165,7 @@ def main() -> None:
     """Arguments: the descriptor of the socket for messages, the driver's pid."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with suppress(OSError, ValueError):  # one for each sandbox
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     Holder(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])).run()

@@ -40,10 +40,14 @@ class Holding:
         try:
             with self._lock:
                 holder.send(self._wire, {"op": op, **record}, passage.fileno() if passage else -1)
-                return holder.receive(self._wire)[0]
+                said = holder.receive(self._wire)[0]
         except (OSError, ValueError) as error:
             message = f"the process that keeps sandboxes beyond their server is gone: {error}"
             raise SandboxError(message, code="infra.spawner_lost", effect="none", hint="restart the server") from error
+        if "refused" in said:
+            message = f"the process that keeps sandboxes beyond their server does not keep this one: {said['refused']}"
+            raise SandboxError(message, code="infra.not_kept", effect="none", hint="a higher limit of open files")
+        return said
 
     def inherit(self, keep_s: float) -> tuple[dict[str, Any], list[Left]]:
         """What the driver before us said when it began, and all that it left."""
@@ -53,6 +57,10 @@ class Holding:
             record, fd = holder.receive(self._wire)
             found.append((record, socket.socket(fileno=fd)))
         return told["hello"], found
+
+    def leave(self) -> None:
+        """The next driver may come."""
+        self._wire.close()
 
     def close(self) -> None:
         """Nobody is to take our place."""
@@ -90,10 +98,12 @@ def settle(lasting: Lasting | None, hello: dict[str, Any]) -> tuple[Holding | No
     """
     found = find(lasting, hello) if lasting else None
     if found:
+        leftovers.claim(found[1])
         return found
     holding = begin() if lasting and lasting.keep_s else None
     base = Path(tempfile.mkdtemp(prefix=leftovers.prefix(holding.pid if holding else 0)))
     if holding and lasting:
+        leftovers.claim(base)
         try:
             holding.ask("hello", base=str(base), keep_s=lasting.keep_s, hello=hello)
         except SandboxError as error:

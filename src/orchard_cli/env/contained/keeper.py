@@ -5,7 +5,7 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,7 @@ from .image import Image
 from .making import DOOR, INSIDE, Making
 
 LIMITS = {"oom": "memory", "pid_limit": "processes"}
-LOOK_S, CARRY_S = 1.0, 900.0
+LOOK_S, CARRY_S, ANSWER_S = 1.0, 900.0, 5.0
 OWN = ("/proc", "/sys", "/dev", INSIDE, DOOR)  # what differs between any two
 
 
@@ -71,7 +71,7 @@ class Keeper:
         while not self._over.wait(LOOK_S):
             for kept in tuple(self._kept.values()):
                 with suppress(SandboxError):  # said again to whoever uses it
-                    kept.held.look()
+                    kept.held.look(partial(_answers, kept.channel))
 
     def add(self, kept: Kept) -> None:
         with self._lock:
@@ -124,13 +124,15 @@ class Keeper:
             kept.channel.close()
             for door in kept.doors:
                 door.shut()
-            if self._holding:
-                with suppress(SandboxError):  # without it nothing keeps the sandbox
-                    self._holding.ask("drop", name=box)
-            kept.held.end()
-            for door in kept.doors:
-                door.close()
-            kept.gone()
+            try:
+                kept.held.end()
+            finally:
+                if self._holding:
+                    with suppress(SandboxError):  # without it nothing keeps the sandbox
+                        self._holding.ask("drop", name=box)
+                for door in kept.doors:
+                    door.close()
+                kept.gone()
         return {}, b""
 
     def find(self, box: str) -> Kept:
@@ -147,16 +149,43 @@ class Keeper:
         try:
             asked = {**query, "since": since}
             with source.channel.stream("GET", "/v1/changed", query=asked, wait_s=CARRY_S) as (_, pieces):
-                target.channel.upload("/v1/changed", pieces, query=query, wait_s=CARRY_S)
+                target.channel.upload("/v1/changed", _unbroken(pieces), query=query, wait_s=CARRY_S)
         except ConnectionError as error:
-            raise SandboxError(f"the copy broke off: {error}", code="infra.copy_failed", effect="none") from error
+            raise _broken(error) from error
+
+    def leave(self) -> None:
+        """Let go of all without an end to any."""
+        self._over.set()
+        for kept in self._kept.values():
+            kept.channel.close()
 
     def close(self) -> None:
         self._over.set()
         for name in tuple(self._kept):
-            self._close(name)
+            with suppress(SandboxError):  # the others are closed all the same, and the folder's end clears the rest
+                self._close(name)
         for sock in self._passed.values():
             sock.close()
+
+
+def _answers(channel: Channel) -> bool:
+    try:
+        channel.ask("GET", "/v1/health", wait_s=ANSWER_S)
+    except SandboxError:
+        return False
+    return True
+
+
+def _unbroken(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """An end of the source is not to be taken for one of whoever gets it."""
+    try:
+        yield from pieces
+    except ConnectionError as error:
+        raise _broken(error) from error
+
+
+def _broken(error: ConnectionError) -> SandboxError:
+    return SandboxError(f"the copy broke off: {error}", code="infra.copy_failed", effect="none")
 
 
 def gone(held: Held, effect: Effect) -> SandboxError:

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +31,11 @@ class Making:
     workdir: str
     limits: Limits
     argv: Sequence[str]  # the agent; the runtime adds how it is reached
+
+    def again(self, name: str, folder: Path) -> "Making":
+        """The same for another sandbox."""
+        argv = [name if word == self.name else word for word in self.argv]
+        return replace(self, name=name, folder=folder, argv=argv)
 
     def bounds(self, held: Collection[str] = ()) -> list[str]:
         """For its agent: the limits that it is to watch over itself, as no cgroup has `held` them."""

@@ -11,11 +11,13 @@ import tempfile
 import time
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from .spawner import kernel
 
 CLEAR_S = 5.0
+DRIVER = "driver"  # a file that names a process at work in the folder
 NAME = re.compile(r"orchard-env-(\d+)-(\d+)-")
 
 
@@ -29,17 +31,46 @@ def sweep() -> None:
     """Remove what dead owners left."""
     for folder in Path(tempfile.gettempdir()).glob("orchard-env-*"):
         owner = NAME.match(folder.name)
-        if owner and started(int(owner[1])) != int(owner[2]):
+        if owner and started(int(owner[1])) != int(owner[2]) and not _claimed(folder):
             remove(folder)
 
 
+def claim(folder: Path) -> None:
+    """We work there, whoever owns it: where the owner dies, and we do not, all of it is still in use."""
+    part = folder / f"{DRIVER}.part"
+    part.write_text(f"{os.getpid()} {started(os.getpid())}")
+    part.replace(folder / DRIVER)
+
+
+def _claimed(folder: Path) -> bool:
+    with suppress(OSError, ValueError):
+        pid, began = (folder / DRIVER).read_text().split()
+        return started(int(pid)) == int(began)
+    return False
+
+
 def _settle(folder: Path) -> None:
-    """Wait for what is ending: a container's monitor never does when its folder goes before it."""
+    """Wait for what is ending: a container's monitor never does when its folder goes before it.
+
+    An agent that nobody has visited yet, or that missed its driver's end, is ended, and its container with it.
+    """
     until = time.monotonic() + CLEAR_S
     while any(map(partial(_names, folder.name.encode()), Path("/proc").glob("[0-9]*/cmdline"))):
-        if time.monotonic() > until:
+        if time.monotonic() > until + CLEAR_S:
             return
+        if time.monotonic() > until:
+            _end_agents(folder.name)
         time.sleep(0.05)
+
+
+def _end_agents(name: str) -> None:
+    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = cmdline.read_bytes().decode(errors="replace").split("\0")
+            if words[-1:] == [""] and any(
+                (word, after.rpartition("-")[0]) == ("--sandbox", name) for word, after in pairwise(words)
+            ):
+                os.kill(int(cmdline.parent.name), signal.SIGKILL)
 
 
 def _names(word: bytes, cmdline: Path) -> bool:
@@ -93,13 +124,17 @@ def _cgroups(name: str) -> list[Path]:
 
 def _removed(place: Path) -> bool:
     for below in (*place.glob("*/"), place):
-        with suppress(OSError, ValueError):
-            for pid in map(int, (below / "cgroup.procs").read_text().split()):
-                if pid and pid != os.getpid():
-                    os.kill(pid, signal.SIGKILL)
+        kill(below)
         with suppress(OSError):
             below.rmdir()
     return not place.exists()
+
+
+def kill(cgroup: Path) -> None:
+    with suppress(OSError, ValueError):
+        for pid in map(int, (cgroup / "cgroup.procs").read_text().split()):
+            if pid and pid != os.getpid():
+                os.kill(pid, signal.SIGKILL)
 
 
 def started(pid: int) -> int:

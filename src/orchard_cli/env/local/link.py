@@ -90,6 +90,20 @@ class Link:
     def lost(self) -> bool:
         return bool(self._lost)
 
+    def leave(self) -> None:
+        """As if we had died: the next driver may come."""
+        with self._sending, suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._reader.join(5)
+        self._socket.close()
+        self._passage.close()
+        for descriptor in self._passed.values():
+            os.close(descriptor)
+        self._complaints.close()
+
     def close(self) -> None:
         """End the spawner, which ends every sandbox first."""
         with self._sending, suppress(OSError):
@@ -99,12 +113,7 @@ class Link:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self._reader.join(5)
-        self._socket.close()
-        self._passage.close()
-        for descriptor in self._passed.values():
-            os.close(descriptor)
-        self._complaints.close()
+        self._let_go()
 
     def _read(self) -> None:
         frames = Frames()

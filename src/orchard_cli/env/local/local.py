@@ -63,7 +63,8 @@ class LocalEnv:
         self._lasting, self.left = lasting, tuple[Heir, ...]()
         self._exits = Exits(network, allow, isolated=self._isolated, log=network_log)
         leftovers.sweep()
-        if not self._inherit():
+        inherited = self._inherit()
+        if not inherited:
             self._start()
         try:
             if self._isolated:
@@ -71,8 +72,14 @@ class LocalEnv:
                 probe.prove(self, wanted, HINT)
                 self._proof = dict.fromkeys(wanted, True)
         except BaseException:
-            self.close()
+            self._leave() if inherited else self.close()
             raise
+
+    def _leave(self) -> None:
+        """As if we had died: what has outlived one driver outlives one that cannot begin, too."""
+        self._closed = True
+        self._exits.close()
+        self._link.leave()
 
     @property
     def _hello(self) -> dict[str, Any]:
