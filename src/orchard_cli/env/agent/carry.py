@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from .closed import open_all, open_one
 from .kinds import Any
 from .problem import Json
 from .transfer import Exchange
@@ -161,9 +162,12 @@ def restore(exchange: Exchange) -> Json:
 
 def _made_free(path: str) -> bool:
     """False for a file that the runtime has put there, such as /etc/hostname of an engine: each place has its own."""
+    import shutil
+
     try:
         if os.path.isdir(path) and not os.path.islink(path):
-            _remove(path)
+            open_all(path)
+            shutil.rmtree(path)
         else:
             os.unlink(path)
     except FileNotFoundError:
@@ -196,22 +200,4 @@ def _directory(path: str) -> None:
     if os.path.islink(path) or not os.path.isdir(path):
         _made_free(path)
         os.makedirs(path)
-    _open(path)
-
-
-def _open(folder: str) -> None:
-    mode = stat.S_IMODE(os.lstat(folder).st_mode)
-    if mode & 0o700 != 0o700:
-        with suppress(PermissionError):  # not ours
-            os.chmod(folder, mode | 0o700)
-
-
-def _remove(folder: str) -> None:
-    import shutil
-
-    _open(folder)
-    for above, below, _ in os.walk(folder):
-        for name in below:
-            if not os.path.islink(os.path.join(above, name)):
-                _open(os.path.join(above, name))
-    shutil.rmtree(folder)
+    open_one(path)

@@ -40,7 +40,7 @@ NAMESPACES = ("pid", "network", "ipc", "uts", "mount")
 class Gvisor:
     """See `Runtime`. Raises `ConfigError` where runsc cannot be used at all."""
 
-    name, freezes = "gvisor", True
+    name = "gvisor"
 
     def __init__(self, base: Path):
         found = shutil.which("runsc", path=os.environ.get("PATH", "") + ":/usr/bin:/usr/local/bin")
@@ -52,6 +52,7 @@ class Gvisor:
         self.platform = "systrap" if "systrap" in flags else "ptrace"
         self._overlay = "--overlay2=all:memory" if "-overlay2" in flags else "--overlay"
         self._runsc = [found, f"--root={self._state}", f"--platform={self.platform}", "--network=none"]
+        self.freezes = not os.geteuid()  # a user's sandbox goes to disk, but does not come back
         self._running: dict[str, tuple[Process, Group]] = {}
         self._runsc += ["--ignore-cgroups", self._overlay, *(["--rootless"] if os.geteuid() else [])]
 

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from ..agent.closed import open_all
 from .spawner import kernel
 
 CLEAR_S = 5.0
@@ -88,6 +89,8 @@ def remove(folder: Path) -> None:
     _settle(folder)
     _unmount(folder)
     if cleared:
+        with suppress(OSError):
+            open_all(str(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
 
