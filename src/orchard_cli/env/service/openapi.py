@@ -9,6 +9,7 @@ import msgspec
 from ... import __version__
 from .bodies import Problem
 from .call import Operation
+from .fields import MEANINGS
 
 PARAMETERS = {
     "wait": "Seconds to wait at most, up to 60",
@@ -31,6 +32,8 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
     kinds = {kind for op in operations for kind in (op.body, op.answer) if kind not in (None, bytes)} | {Problem}
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
     schemas, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    for name, component in components.items():
+        _explain(component, MEANINGS.get(name, {}))
     named = dict(zip(ordered, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for op in operations:
@@ -47,6 +50,12 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
             },
         },
     }
+
+
+def _explain(component: dict[str, Any], meanings: dict[str, str]) -> None:
+    for field, schema in component.get("properties", {}).items():
+        if field in meanings:
+            schema["description"] = meanings[field]
 
 
 def _operation(op: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
