@@ -57,8 +57,8 @@ class Console:
 
     def __init__(self, *, json_only: bool = False):
         self.json_only = json_only
-        self._out = RichConsole(highlight=False, soft_wrap=True)
-        self._err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
+        self._out = RichConsole(highlight=False, soft_wrap=True, emoji=False)
+        self._err = RichConsole(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
     @contextmanager
     def track(self, title: str, total: int, unit: str = "attempts") -> Iterator[Tracker]:
@@ -67,8 +67,8 @@ class Console:
             yield tracker
             tracker.line()
             return
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
-        more = (TextColumn("{task.fields[counts]}"), TimeElapsedColumn(), _Rate())
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn())
+        more = (TextColumn("{task.fields[counts]}", markup=False), TimeElapsedColumn(), _Rate())
         with Progress(*columns, *more, console=self._err) as bar:
             yield Tracker(self, title, total, unit, bar)
 
@@ -88,8 +88,8 @@ class Console:
         """The JSON document of a `--json` command."""
         self.text(json.dumps(value, indent=1, ensure_ascii=False, default=str))
 
-    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table for people. Where there is no terminal it is as wide as it needs to be."""
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, most: int = 10_000) -> None:
+        """A table for people. Where there is no terminal it is as wide as it needs to be, up to `most`."""
         if self.json_only:
             return
         table = Table(title=_safe(title) or None, title_justify="left", title_style="bold")
@@ -98,8 +98,8 @@ class Console:
             table.add_column(_safe(column), justify="right" if numeric else "left", overflow="fold")
         for row in rows:
             table.add_row(*(_safe(cell) for cell in row))
-        width = None if self._out.is_terminal else 10_000
-        RichConsole(highlight=False, width=width).print(table) if width else self._out.print(table)
+        width = None if self._out.is_terminal else most
+        RichConsole(highlight=False, width=width, emoji=False).print(table) if width else self._out.print(table)
 
     def error(self, message: str, hint: str = "") -> None:
         self._err.print(f"[red]error[/]: {_safe(message)}")

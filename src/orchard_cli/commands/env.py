@@ -6,14 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from ..console import Console
-from ..errors import ConfigError
-from .env_create import KeyEnv, Url, create, rm
+from .env_command import exec_, shell
+from .env_copy import cp
+from .env_create import KeyEnv, Url, create, label_of, rm
 from .env_serve import HERE, KEY, serve
 
 app = typer.Typer(help="Sandboxes for agents, served.", no_args_is_help=True, pretty_exceptions_enable=False)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-Box = Annotated[str, typer.Argument(metavar="SANDBOX", help="A sandbox's id, or `new`.")]
 
 
 app.command("serve")(serve)
@@ -32,16 +32,18 @@ def ps(
 
     import msgspec
 
+    from ..env.remote.answers import decoded
     from ..env.service.bodies import Page, SandboxView
     from .env_session import client
 
-    console, env, after = Console(json_only=json), client(url, key_env), ""
+    console, after = Console(json_only=json), ""
+    wanted = dict(map(label_of, label or ()))
     found: list[SandboxView] = []
-    with env:
+    with client(url, key_env) as env:
         while True:
             query = {"limit": 1000, "after": after} | ({"label": (label or [])[-1]} if label else {})
-            page = msgspec.json.decode(env.client.ask("GET", "/v1/sandboxes", query=query), type=Page)
-            found += page.items
+            page = decoded(url, env.client.ask("GET", "/v1/sandboxes", query=query), Page)
+            found += (view for view in page.items if wanted.items() <= view.labels.items())
             if not (after := page.next):
                 break
     if json:
@@ -57,84 +59,10 @@ def ps(
     )
 
 
-@app.command("exec", context_settings={"ignore_unknown_options": True})
-def exec_(
-    box: Box,
-    command: Annotated[list[str], typer.Argument(help="argv; one word is a bash script.")],
-    url: Url = HERE,
-    key_env: KeyEnv = KEY,
-    timeout_s: Annotated[float, typer.Option(help="Seconds.")] = 600.0,
-) -> None:
-    """Run a command; its output as it comes, its exit code as ours."""
-    from .env_session import client, open_, show
-
-    with client(url, key_env) as env:
-        opened = open_(env, box)
-        try:
-            wanted: Any = command if len(command) > 1 else command[0]
-            code = show(opened.start(wanted, timeout_s=timeout_s).events())
-        finally:
-            if box == "new":
-                opened.close()
-    raise typer.Exit(code)
-
-
-@app.command("shell")
-def shell(box: Box = "new", url: Url = HERE, key_env: KeyEnv = KEY) -> None:
-    """An interactive shell; from what is no terminal, each line is a command in the folder that the last one left."""
-    from .env_session import client, open_, read_line, show
-    from .env_terminal import here
-    from .env_terminal import shell as interactive
-
-    with client(url, key_env) as env:
-        opened = open_(env, box)
-        folder = opened.workdir
-        try:
-            if here():
-                raise typer.Exit(interactive(opened))
-            while (line := read_line(f"{opened.id}:{folder}$ ")) is not None:
-                # the folder goes to a file of its own, so that output stays what the command printed
-                script = f"trap 'pwd >/tmp/.orchard-shell' EXIT\n{line}"
-                show(opened.start(script, timeout_s=3600.0, cwd=folder).events())
-                folder = opened.read("/tmp/.orchard-shell").decode(errors="replace").rstrip("\n") or folder
-        finally:
-            if box == "new":
-                opened.close()
-
-
-@app.command("cp")
-def cp(
-    source: Annotated[str, typer.Argument(help="A file here, or SANDBOX:PATH.")],
-    target: Annotated[str, typer.Argument(help="A file here, or SANDBOX:PATH.")],
-    url: Url = HERE,
-    key_env: KeyEnv = KEY,
-) -> None:
-    """Copy a file of any size, or a directory, into a sandbox or out of one."""
-    from ..env.remote.packed import fetch_folder, send_folder
-    from .env_session import client
-
-    (here, inside) = (":" not in source, ":" not in target)
-    if here == inside:
-        raise ConfigError("one of the two must be SANDBOX:PATH", hint="orchard env cp ./a.txt sb-…:a.txt")
-    box, _, path = (target if here else source).partition(":")
-    with client(url, key_env) as env:
-        opened = env.attach(box)
-        try:
-            if here and Path(source).is_dir():
-                size = send_folder(opened, Path(source), path)
-            elif here:
-                size = opened.upload(Path(source), path, mode=Path(source).stat().st_mode & 0o777)
-            elif opened.exec(["test", "-d", path]).ok:
-                size = fetch_folder(opened, path, Path(target))
-            else:
-                size = opened.download(path, Path(target))
-        except OSError as error:  # on our side: the server's failures are typed
-            ours = error.filename or (source if here else target)
-            text, hint = f"{ours}: {error.strerror or error}", "can it be read?" if here else "can it be written?"
-            raise ConfigError(text, hint=hint) from error
-    Console().note(f"{size:,} bytes")
-
-
+# all that follows SANDBOX is the command's own, as with `docker exec`
+app.command("exec", context_settings={"allow_interspersed_args": False})(exec_)
+app.command("shell")(shell)
+app.command("cp")(cp)
 app.command("rm")(rm)
 
 
@@ -198,7 +126,7 @@ def doctor(json: Json = False) -> None:
     if json:
         console.data([asdict(finding) for finding in findings])
     columns = ("what", "state", "detail", "to do")
-    console.table("", columns, [(f.what, f.state, f.detail, f.hint) for f in findings])
+    console.table("", columns, [(f.what, f.state, f.detail, f.hint) for f in findings], most=120)
     if not findings[0].good:
         raise typer.Exit(1)
 

@@ -30,17 +30,18 @@ def create(
 
     from ..env.sandbox import Spec
     from ..env.service.bodies import Lifetime
-    from .env_session import client
+    from .env_session import client, seconds
 
+    if id == "new":
+        raise ConfigError("--id new: that name stands for one of a command's own", hint="--id new-1")
     if network not in ("none", "allowlist", "open"):
         raise ConfigError(f"--network {network} is not known", hint="none, allowlist or open")
-    if not lifetime_s > 0:
-        raise ConfigError("--lifetime-s is above 0", hint="--lifetime-s 3600")
+    lifetime_s = seconds("--lifetime-s", lifetime_s)
     level: Any = "allowlist" if allow and network == "none" else network
     kept = Lifetime(lease_s=lifetime_s, max_lifetime_s=lifetime_s)
     with client(url, key_env) as env:
         body = env.body(Spec(tree=tree, image=image, network=level, allow=tuple(allow or ())))
-        view = env.make(msgspec.structs.replace(body, id=id, labels=dict(map(_label, label or ())), lifetime=kept))
+        view = env.make(msgspec.structs.replace(body, id=id, labels=dict(map(label_of, label or ())), lifetime=kept))
     console = Console(json_only=json)
     console.data(msgspec.to_builtins(view)) if json else console.say(view.id)
 
@@ -51,14 +52,15 @@ def rm(
     key_env: KeyEnv = KEY,
 ) -> None:
     """End sandboxes and every trace of them."""
+    from ..env.remote.client import path_of
     from .env_session import client
 
     with client(url, key_env) as env:
         for box in boxes:
-            env.client.ask("DELETE", f"/v1/sandboxes/{box}", timeout_s=120.0)
+            env.client.ask("DELETE", path_of(box), timeout_s=120.0)
 
 
-def _label(text: str) -> tuple[str, str]:
+def label_of(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ConfigError(f"--label {text}: not KEY=VALUE", hint="--label run=7")

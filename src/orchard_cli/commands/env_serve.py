@@ -1,5 +1,7 @@
 """`orchard env serve`: the sandboxes of this machine, over REST."""
 
+import errno
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..console import Console
+from ..errors import ConfigError
 
 if TYPE_CHECKING:
     from ..env.service.serve import Place
@@ -46,7 +49,7 @@ def serve(
 
     console = Console()
     settings = Settings(
-        state or state_folder(),
+        _made(state or state_folder(), database),
         "" if no_auth else server_key(console, KEY),
         auth=not no_auth,
         database=database,
@@ -59,6 +62,21 @@ def serve(
     lasting = Lasting(settings.state, max(0.0, outlive_s))
     how = {"isolation": isolation, "network": network, "allow": tuple(allow or ()), "lasting": lasting}
     _run(console, settings, Place(host, port), how)
+
+
+def _made(state: Path, database: str) -> Path:
+    """The folder. Raises `ConfigError` for one that cannot hold anything, and for a database that is none of ours."""
+    if database and not database.startswith(("postgresql://", "postgres://")):
+        scheme = database.partition(":")[0]
+        raise ConfigError(f"--database {scheme}:… is not PostgreSQL", hint="--database postgresql://…")
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(state, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        hint = "--state FOLDER, which this user may write to"
+        raise ConfigError(f"--state {state} cannot be used: {error.strerror}", hint=hint) from error
+    return state
 
 
 def _run(console: Console, settings: "Settings", place: "Place", how: Mapping[str, Any]) -> None:

@@ -1,59 +1,63 @@
-"""What the commands of `orchard env` share: the client, the key, and how a command's output is shown."""
+"""What the commands of `orchard env` share: the client, the key, and the words of the command line."""
 
+import math
 import os
 import secrets
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ..console import Console
-from ..env.execution import Event
 from ..env.network.endpoint import ModelEndpoint
 from ..env.remote.env import RemoteEnv
 from ..env.remote.sandbox import RemoteSandbox
 from ..env.sandbox import Spec
 from ..errors import ConfigError, SandboxError
 
+HINTS = {  # for what the server says without one
+    "client.no_such_sandbox": "`orchard env ps` lists those that are there",
+    "client.gone": "`orchard env ps` lists those that are there",
+    "infra.sandbox_lost": "`orchard env ps` lists those that are there",
+    "client.id_taken": "another --id, or end that one: `orchard env rm`",
+    "client.no_such_file": "`orchard env exec SANDBOX 'ls -la'` shows what is there",
+    "client.file_error": "`orchard env exec SANDBOX 'ls -la'` shows what is there",
+    "client.is_a_directory": "give the name of a file in it",
+    "client.bad_request": "`orchard env --help` says what each command takes",
+    "client.forbidden": "it needs a key that may do this: see its scopes, or verbs",
+    "capacity.quota": "end what is not needed: `orchard env ps`, `orchard env rm`",
+    "infra.disk_full": "free some space on the server's machine",
+    "infra.connection_lost": "`orchard env ps` says whether the server and its sandboxes are there",
+}
+AGAIN = {  # by what the server says that can help
+    "same": "the same command may do better in a moment",
+    "fresh": "the same command in another sandbox may do better",
+    "never": "`orchard env --help` says what each command takes",
+}
 
-def client(url: str, key_env: str) -> RemoteEnv:
-    """Raises `SandboxError`; where the key is missing or wrong, with the line that sets it."""
+
+@contextmanager
+def client(url: str, key_env: str) -> Iterator[RemoteEnv]:
+    """Raises `SandboxError`, always with a line that says what to do."""
     try:
-        return RemoteEnv(url, os.environ.get(key_env, ""))
+        with RemoteEnv(url, os.environ.get(key_env, "")) as env:
+            yield env
     except SandboxError as error:
-        fault = error.fault
-        if fault.code not in ("client.no_key", "client.wrong_key"):
-            raise
-        hint = f"export {key_env}=… with a key of {url}"
-        raise SandboxError(str(error), code=fault.code, attributable="client", effect="none", hint=hint) from error
+        if error.fault.code in ("client.no_key", "client.wrong_key"):
+            error.hint = f"export {key_env}=… with a key of {url}"
+        error.hint = error.hint or HINTS.get(error.fault.code, "") or AGAIN.get(error.fault.retry, "")
+        raise
 
 
 def open_(env: RemoteEnv, box: str) -> RemoteSandbox:
     return env.open(Spec()) if box == "new" else env.attach(box)
 
 
-def show(events: Iterable[Event]) -> int:
-    """Print what comes; the exit code (128 + the signal, 124 for a timeout of ours)."""
-    code = 0
-    for event in events:
-        if event.type in ("out", "err"):
-            stream = sys.stdout.buffer if event.type == "out" else sys.stderr.buffer
-            stream.write(event.data)
-            stream.flush()
-        elif event.type == "exit":
-            ended: Any = event.more
-            if ended["reason"] == "agent_lost":
-                raise SandboxError("the sandbox died while the command ran", code="infra.sandbox_lost")
-            known = {"timeout": 124, "oom": 137}.get(ended["reason"])
-            code = known or (ended["exit_code"] if ended["exit_code"] is not None else 128 + (ended["signal"] or 0))
-    return code
-
-
-def read_line(prompt: str) -> str | None:
-    try:
-        return input(prompt)
-    except EOFError:
-        return None
+def seconds(option: str, value: float, *, most: float = math.inf) -> float:
+    """Raises `ConfigError` for what is no time."""
+    if not (0 < value <= most and math.isfinite(value)):
+        bound = f" and at most {most:.0f}" if most < math.inf else ""
+        raise ConfigError(f"{option} is above 0{bound}, not {value:g}", hint=f"{option} 3600")
+    return value
 
 
 def state_folder() -> Path:

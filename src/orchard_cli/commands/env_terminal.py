@@ -12,7 +12,7 @@ from ..env.execution import Terminal
 from ..env.remote.attachment import Attachment
 from ..env.remote.sandbox import RemoteSandbox
 from ..errors import SandboxError
-from .env_session import show
+from .env_run import show
 
 DAY_S = 86_400.0
 SHELL = "if command -v bash >/dev/null; then exec bash -i; else exec sh -i; fi"
@@ -25,17 +25,18 @@ def here() -> bool:
 
 def shell(box: RemoteSandbox) -> int:
     """An interactive shell until it ends; its exit code. It ends with the connection, too."""
-    execution = box.start(SHELL, terminal=_size(), timeout_s=DAY_S)
+    execution = box.start(SHELL, terminal=_size(), timeout_s=DAY_S, paced=True)
     with box.attach(execution, kill_on_detach=True) as attached:
         before = termios.tcgetattr(0)
         resized = signal.signal(signal.SIGWINCH, lambda number, frame: _resize(attached))
         try:
-            tty.setraw(0)
+            tty.setraw(0, termios.TCSADRAIN)  # what was typed meanwhile stays
             threading.Thread(target=_keys, args=(attached,), name="orchard-keys", daemon=True).start()
-            return show(attached)
+            shown = show(attached)
         finally:
             signal.signal(signal.SIGWINCH, resized)
             termios.tcsetattr(0, termios.TCSADRAIN, before)
+    return shown.tell()
 
 
 def _keys(attached: Attachment) -> None:

@@ -91,6 +91,7 @@ class Sandbox(Protocol):
         no_output_timeout_s: float = 0.0,  # ended after so long a silence; 0: never
         kill_grace_s: float = 0.5,  # between TERM and KILL
         spool_bytes: int = 0,  # kept of all that it says, per stream, on the sandbox's disk: see `Execution.spooled`
+        paced: bool = False,  # it waits for whoever follows it, so that no output is lost; else the oldest is
     ) -> Execution:
         """Start one command and return, to follow it and to talk to it; `exec` is this and a wait for its end."""
         ...
@@ -120,7 +121,9 @@ class Sandbox(Protocol):
         ...
 
     def unpack(self, path: str, tar: Iterable[bytes]) -> None:
-        """Into a directory, made if it is not there. What would lead out of it is refused; nothing is undone then."""
+        """Into a directory, made if it is not there. Symbolic links may point anywhere; what would be written outside,
+        through one of them too, is refused, and nothing is undone then.
+        """
         ...
 
     def diff(self) -> str:

@@ -72,6 +72,23 @@ def test_gap_is_announced_never_silent(place: Place) -> None:
     assert events[-1].type == "exit"
 
 
+def test_paced_command_waits_for_whoever_follows_it(place: Place) -> None:
+    running = start(place.channel, "seq 300000; echo err >&2", ring_bytes=100_000, paced=True)
+    assert fault_of(running.wait, 0.5)[0] == "client.still_running"  # nobody reads
+    events = list(running.events())
+    assert b"".join(e.data for e in events if e.type == "out") == b"".join(b"%d\n" % n for n in range(1, 300_001))
+    assert [e.type for e in events].count("gap") == 0 and events[-1].type == "exit"
+
+
+def test_command_that_waits_for_a_reader_is_ended_as_any_other(place: Place) -> None:
+    running = start(place.channel, "yes", ring_bytes=100_000, paced=True, timeout_s=0.3)
+    assert running.wait(20).reason == "timeout"
+    again = start(place.channel, "yes", ring_bytes=100_000, paced=True, no_output_timeout_s=0.2)
+    assert fault_of(again.wait, 0.6)[0] == "client.still_running"  # it is held up, not silent
+    again.cancel()
+    assert again.wait(20).reason == "cancelled"
+
+
 def test_spool_keeps_what_the_ring_does_not(place: Place) -> None:
     running = start(place.channel, "seq 100000; echo err >&2", ring_bytes=0, max_bytes=10, spool_bytes=300_000)
     running.wait()

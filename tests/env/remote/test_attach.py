@@ -118,6 +118,7 @@ def test_a_shell_in_this_terminal(rest: Rest) -> None:
         command, stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "ORCHARD_ENV_API_KEY": rest.key}
     )
     os.close(slave)
+    os.write(master, b"echo early-$((6*7))\r")  # typed before there is a prompt
     said = b""
 
     def hear() -> bool:
@@ -128,6 +129,7 @@ def test_a_shell_in_this_terminal(rest: Rest) -> None:
         return b"$ " in said or b"# " in said
 
     assert settled(hear, True, 30.0), said
+    assert settled(lambda: (hear(), b"early-42" in said)[1], True, 10.0), said
     os.write(master, b"echo $((6*7))-$(tty); sleep 60\r")
     assert settled(lambda: (hear(), b"42-/dev/pts/" in said)[1], True, 10.0), said
     os.write(master, b"\x03")  # ends the sleep, and not the shell

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,20 @@ def test_a_shell_keeps_its_folder(rest: Rest) -> None:
         (("create", "--label", "x"), {}, "not KEY=VALUE"),
         (("create", "--lifetime-s", "0"), {}, "above 0"),
         (("create", "--allow", "example.org"), {}, "network"),
+        (("create", "--lifetime-s", "inf"), {}, "above 0"),
+        (("create", "--lifetime-s", "nan"), {}, "above 0"),
+        (("create", "--id", "new"), {}, "stands for"),
+        (("exec", "--timeout-s", "nan", "sb-none", "true"), {}, "above 0"),
+        (("exec", "--timeout-s", "0", "sb-none", "true"), {}, "above 0"),
+        (("exec", "", "true"), {}, "name is empty"),
+        (("shell", ""), {}, "name is empty"),
+        (("cp", "/dev/null", ":x"), {}, "name is empty"),
+        (("rm", ""), {}, "name is empty"),
+        (("exec", "box?x=1", "true"), {}, "no sandbox box?x=1"),
+        (("exec", "box/execs", "true"), {}, "cannot be a name"),
+        (("rm", "../v1"), {}, "cannot be a name"),
+        (("exec", ":smile:", "true"), {}, "no sandbox :smile:"),
+        (("ps", "--label", "foo"), {}, "not KEY=VALUE"),
         (("rm", "sb-none"), {}, "there is no sandbox"),
         (("ps",), {"url": "nonsense"}, "not the address"),
         (("ps",), {"url": "http://127.0.0.1:1"}, "cannot be reached"),
@@ -93,6 +109,11 @@ def test_a_shell_keeps_its_folder(rest: Rest) -> None:
         (("serve", "--host", "0.0.0.0", "--no-auth"), {}, "not loopback"),
         (("serve", "--image", "x"), {}, "NAME=PATH"),
         (("serve", "--port", "0", "--isolation", "magic"), {}, "not known"),
+        (("serve", "--port", "0", "--isolation", "magic"), {}, "gvisor or container"),
+        (("serve", "--port", "-1"), {}, "127.0.0.1:-1"),
+        (("serve", "--port", "0", "--state", "/proc/foo"), {}, "--state FOLDER"),
+        (("serve", "--port", "0", "--state", "/dev/null"), {}, "--state FOLDER"),
+        (("serve", "--port", "0", "--database", "mysql://u:p@h"), {}, "hint: --database postgresql://"),
     ],
 )
 def test_what_goes_wrong_is_told_in_two_lines(
@@ -101,8 +122,37 @@ def test_what_goes_wrong_is_told_in_two_lines(
     done = orchard(rest, *words, **how)  # type: ignore[arg-type]
     assert done.returncode in (1, 2)
     assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
+    assert done.stderr.startswith("error: ") and "hint: " in done.stderr
     assert said in done.stderr
+
+
+def test_every_refusal_says_what_to_do(rest: Rest, tmp_path: Path) -> None:
+    id = rest.make(id="taken", labels={"a": "1", "b": "2"})
+    for words in (("create", "--id", id), ("cp", f"{id}:none", "x"), ("cp", "none", f"{id}:x"), ("cp", f"{id}:", "/")):
+        done = orchard(rest, *words, cwd=tmp_path)
+        assert done.stderr.startswith("error: ") and "hint: " in done.stderr, done.stderr
+    assert json.loads(orchard(rest, "ps", "--json", "--label", "a=1", "--label", "b=2").stdout)
+    assert not json.loads(orchard(rest, "ps", "--json", "--label", "a=9", "--label", "b=2").stdout)
+
+
+def test_what_answers_there_is_no_server_of_ours(rest: Rest) -> None:
+    done = orchard(rest, "ps", url=f"{rest.url}/v1")
+    assert f"hint: without /v1: {rest.url}\n" in done.stderr
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "6")
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        done = orchard(rest, "ps", url=f"http://127.0.0.1:{other.server_port}")
+        other.shutdown()
+    assert done.returncode == 1 and "is no `orchard env serve`" in done.stderr
 
 
 def test_the_doctor_says_what_is_proven(rest: Rest) -> None:
@@ -111,6 +161,7 @@ def test_the_doctor_says_what_is_proven(rest: Rest) -> None:
     assert findings["bwrap (env.isolation=bwrap)"]["state"] == "proven"
     assert done.returncode == 0
     assert all(item["hint"] for item in findings.values() if item["state"] in ("missing", "failed"))
+    assert max(map(len, orchard(rest, "doctor").stdout.splitlines())) <= 120
 
 
 def test_a_domain_runs_unchanged_against_a_server(rest: Rest, tmp_path: Path) -> None:

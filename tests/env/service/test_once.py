@@ -173,6 +173,27 @@ def test_readers_of_a_growing_journal_all_see_all() -> None:
     asyncio.run(main())
 
 
+def test_a_paced_journal_drops_nothing_that_nobody_was_given() -> None:
+    async def main() -> None:
+        journal, entered = Journal(max_bytes=1000, paced=True), list[int]()
+        for number in range(1, 51):
+            journal.when_room(lambda number=number: entered.append(number))  # type: ignore[misc]
+            journal.add({"type": "out"}, 100)
+        assert len(entered) == 3  # whoever fills it was to wait from here on
+        reading, seen = journal.follow(0), list[int]()
+        async for frame in reading:
+            seen.append(frame["seq"])
+            if len(seen) == 50:
+                break
+        assert seen == list(range(1, 51)) and len(entered) > 40
+        journal.look()  # it has had a reader just now
+        assert journal.paced
+        journal.let_go()
+        assert entered == list(range(1, 51)) and not journal.full
+
+    asyncio.run(main())
+
+
 def test_a_temporary_folder_is_left_empty() -> None:
     """SQLite leaves nothing beside its file once it is closed."""
     with tempfile.TemporaryDirectory() as folder:

@@ -28,9 +28,8 @@ class Execution:
 
     def __init__(self, house: House, order: Order, base: dict[str, str], *, key: bytes = b"", digest: bytes = b""):
         self.id, self.key, self.digest, self.order = os.urandom(8).hex(), key, digest, order
-        self.state = "running"
         self.record: Json = {}
-        self.ring = Ring(order.ring)
+        self.ring = Ring(order.ring, order.paced)
         self.began = time.monotonic()
         self.followers: list[Callable[[], None]] = []  # called whenever there is a new event
         self.waiters: list[Callable[[], None]] = []  # called once, when it is done
@@ -38,7 +37,7 @@ class Execution:
         self._house, self._loop, self._ground = house, house.loop, house.ground
         self._status: int | None = None  # wait status of the leader
         self._usage: Any = None
-        self._over, self._killed_for = False, ""
+        self.state, self._over, self._killed_for = "running", False, ""
         self._timer, self._silence = Timer(None), Timer(None)
         self._before = self._ground.counters()
         self._launch = Launch(order, self._loop, self._ground, base, house.workdir)
@@ -65,7 +64,7 @@ class Execution:
             self._killed_for = "pid_limit"
         else:
             text = f"{(self.order.argv or ['sh'])[0]}: {error.strerror}\n"
-            self._streams[-1].keep.add(os.fsencode(text))
+            self._streams[-1].say(os.fsencode(text))
             self._status = (127 if error.errno in (errno.ENOENT, errno.ENOTDIR) else 126) << 8
         self._finish()
 
@@ -88,14 +87,15 @@ class Execution:
         """Start waiting for the next word anew, where there is a limit to silence."""
         if not self._over and not self._killed_for and self.order.silence:
             self._silence.cancel()
-            self._silence = self._loop.after(self.order.silence, lambda: self.stop("no_output_timeout"))
+            late = lambda: self._hush() if self.ring.full else self.stop("no_output_timeout")  # noqa: E731
+            self._silence = self._loop.after(self.order.silence, late)
 
     def _tell(self) -> None:
         for call in list(self.followers):
             call()
 
     def _watch(self, stream: Stream) -> None:
-        if stream.open and not self._over:
+        if stream.open and not self._over and not self.ring.waits(lambda: self._watch(stream)):
             self._loop.watch(stream.fd, lambda: self._readable(stream))
 
     def _readable(self, stream: Stream) -> None:
@@ -103,7 +103,7 @@ class Execution:
         if not stream.open:
             self._loop.unwatch(stream.fd)
             self._end_if_silent()
-        elif stream.flooding:
+        elif stream.flooding or self.ring.full:
             self._loop.unwatch(stream.fd)
             self._loop.after(0.001, lambda: self._watch(stream))
 

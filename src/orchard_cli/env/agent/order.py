@@ -11,7 +11,7 @@ class Order:
     FIELDS = {
         **{"argv": list, "script": str, "cwd": str, "env": dict, "stdin": str, "tty": dict, "timeout_s": float},
         **{"no_output_timeout_s": float, "kill_grace_s": float, "max_bytes": int, "ring_bytes": int},
-        **{"spool_bytes": int, "merge": bool, "linger": str, "login": bool},
+        **{"spool_bytes": int, "paced": bool, "merge": bool, "linger": str, "login": bool},
     }
 
     def __init__(self, given: Json, data: bytes):
@@ -35,6 +35,7 @@ class Order:
         self.cap: int = 1 << 20 if get("max_bytes") is None else given["max_bytes"]
         self.ring: int = 1 << 20 if get("ring_bytes") is None else given["ring_bytes"]
         self.spool: int = get("spool_bytes") or 0
+        self.paced = bool(get("paced"))
         self.merge = bool(get("merge")) or self.tty is not None
         self.linger: str = get("linger") or "keep"
         self.login = bool(get("login"))

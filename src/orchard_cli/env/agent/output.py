@@ -52,27 +52,59 @@ class Keep:
 
 
 class Ring:
-    """Events in order, numbered from 1; output beyond `cap` bytes pushes the oldest events out."""
+    """Events in order, numbered from 1; output beyond `cap` bytes pushes the oldest events out.
 
-    def __init__(self, cap: int):
-        self._cap, self._bytes = cap, 0
+    A `paced` one keeps what nobody was given yet. Whoever fills it then waits while it is `full`; a part of `cap` stays
+    for what a reader was given and may ask for again, when its connection broke.
+    """
+
+    EVENT = 100  # bytes that an event counts for beside its own
+
+    def __init__(self, cap: int, paced: bool = False):
+        self._cap, self._bytes, self._paced = cap, 0, paced
         self._events: deque[tuple[int, float, str, Any, int]] = deque()
+        self._given, self._ahead = 0, 0  # the last that a reader was given; bytes of those after it
+        self._waiting: list[Callable[[], None]] = []
         self.next = 1
 
     def add(self, kind: str, payload: Any, offset: int = 0) -> None:
         self._events.append((self.next, time.monotonic(), kind, payload, offset))
         self.next += 1
-        self._bytes += len(payload) if isinstance(payload, bytes) else 0
+        self._bytes += _size(payload)
+        self._ahead += _size(payload) + self.EVENT
         while self._bytes > self._cap and len(self._events) > 1:
-            gone = self._events.popleft()[3]
-            self._bytes -= len(gone) if isinstance(gone, bytes) else 0
+            if self._paced and self._events[0][0] > self._given:
+                return
+            self._bytes -= _size(self._events.popleft()[3])
+
+    @property
+    def full(self) -> bool:
+        return self._paced and self._ahead > self._cap // 4
+
+    def waits(self, call: Callable[[], None]) -> bool:
+        """Whether it is full; `call` is then called once there is room."""
+        if self.full:
+            self._waiting.append(call)
+        return self.full
+
+    def _give(self, number: int, payload: Any) -> None:
+        if number > self._given:
+            self._given = number
+            self._ahead -= _size(payload) + self.EVENT
+            if not self.full:
+                calls, self._waiting = self._waiting, []
+                for call in calls:
+                    call()
 
     def events(self, after: int) -> Iterator[tuple[int, tuple[float, str, Any, int]]]:
         """(number, (time, kind, payload, offset)) of each event after `after`; what was pushed out is announced."""
+        if after > self._given:  # the reader wants nothing up to there
+            self._given, self._ahead = after, sum(_size(e[3]) + self.EVENT for e in self._events if e[0] > after)
         first = self._events[0][0] if self._events else self.next
         if after + 1 < first:
             yield first - 1, (time.monotonic(), "gap", {"from": after + 1, "to": first - 1}, 0)
         for number, *event in list(itertools.islice(self._events, max(0, after + 1 - first), None)):
+            self._give(number, event[2])
             yield number, (event[0], event[1], event[2], event[3])
 
     def lines(self, after: int, began: float = 0.0) -> Iterator[tuple[int, bytes]]:
@@ -81,6 +113,10 @@ class Ring:
             more = told(payload, offset) if isinstance(payload, bytes) else payload
             text = encode({"seq": number, "t": round(at - began, 6), "type": kind, **more})
             yield number, text.encode() + b"\n"
+
+
+def _size(payload: Any) -> int:
+    return len(payload) if isinstance(payload, bytes) else 0
 
 
 def told(data: bytes, offset: int) -> Json:
@@ -113,14 +149,18 @@ class Stream:
             if not data:
                 self.open = False
                 return False
-            self.keep.add(data)
-            if self._heard is not None:
-                self._heard(data)
+            self.say(data)
         if not self.flooding and self.keep.seen > self.FLOOD:
             self.flooding = True
             with suppress(OSError):
                 fcntl.fcntl(self.fd, F_SETPIPE_SZ, 16 * PIECE)
         return True
+
+    def say(self, data: bytes) -> None:
+        """As if it had come from there."""
+        self.keep.add(data)
+        if self._heard is not None:
+            self._heard(data)
 
 
 class Sink:

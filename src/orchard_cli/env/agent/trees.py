@@ -74,7 +74,10 @@ def pack(exchange: Exchange) -> None:
 
 
 def unpack(exchange: Exchange) -> Json:
-    """Links, names and devices that would lead outside are refused; `most` bytes and `entries` are the limits."""
+    """Nothing is written outside, nor through a link; `most` bytes and `entries` are the limits.
+
+    Symbolic links may point anywhere, as those of any `venv` do: they are made, and never followed out of here.
+    """
     import tarfile
 
     number = exchange.request.number
@@ -101,8 +104,9 @@ def _as_it_is(member: Any, _: str) -> Any:
 
 
 def _admit(member: Any, top: str) -> None:
-    """Refuse what would lead outside of `top`; the rest becomes ours, and nobody else may write it.
+    """Refuse what would be written outside of `top`; the rest becomes ours, and nobody else may write it.
 
+    A link that stands where a link or a file goes gives way to it; one to a directory is followed where it stays below.
     As `tarfile.data_filter` does, which images with an older Python lack, and which long paths get past in some.
     """
     member.name = member.name.lstrip("/")
@@ -110,13 +114,13 @@ def _admit(member: Any, top: str) -> None:
     link = member.issym() or member.islnk()
     if not (link or member.isreg() or member.isdir()):
         raise _bad(member, "is a device or a pipe")
-    if not _within(top, member.name if not link else folder):
+    replaced = os.path.islink(whole) and not member.isdir()
+    if not _within(top, folder if link or replaced else member.name):
         raise _bad(member, "leads outside")
-    if link:
-        if not _within(top, os.path.join(folder if member.issym() else "", member.linkname)):
-            raise _bad(member, "links to a place outside")
-        if os.path.lexists(whole) and (os.path.islink(whole) or not os.path.isdir(whole)):
-            os.unlink(whole)
+    if member.islnk() and not _within(top, member.linkname):
+        raise _bad(member, "links to a place outside")
+    if replaced or (link and os.path.lexists(whole) and not os.path.isdir(whole)):
+        os.unlink(whole)
     mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
     member.mode = mode if mode & 0o100 else mode & 0o666
     member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""

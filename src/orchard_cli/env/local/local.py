@@ -53,7 +53,9 @@ class LocalEnv:
         lasting: Lasting | None = None,
     ):
         if isolation not in ("auto", "bwrap", "process"):
-            raise ConfigError(f"env.isolation={isolation} is not known", hint="auto, bwrap or process")
+            raise ConfigError(
+                f"env.isolation={isolation} is not known", hint="auto, bwrap, process, gvisor or container"
+            )
         self._isolated, self._limits = isolation != "process", limits
         self._bwrap = probe.bubblewrap(HINT) if self._isolated else []
         self._python = own_python() if self._isolated else ((), "")

@@ -89,6 +89,7 @@ class LocalSandbox:
         no_output_timeout_s: float = 0.0,
         kill_grace_s: float = 0.5,
         spool_bytes: int = 0,
+        paced: bool = False,
     ) -> Execution:
         return start(
             self._open(),
@@ -104,6 +105,7 @@ class LocalSandbox:
             no_output_timeout_s=no_output_timeout_s,
             kill_grace_s=kill_grace_s,
             spool_bytes=spool_bytes,
+            paced=paced,
         )
 
     def executions(self) -> tuple[Execution, ...]:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from ...errors import ConfigError, SandboxError
 from ..service.problem import error_of
@@ -23,6 +23,7 @@ from ..service.problem import error_of
 LOST = (ConnectionError, http.client.BadStatusLine, http.client.CannotSendRequest, http.client.IncompleteRead)
 AGAIN_S = 30.0  # how long an unreachable or busy server is asked again
 BLOCK = 1 << 20
+FULL_S = 3.0  # the same for one whose disk is full: that is seldom over soon
 IDLE = 64  # connections kept
 
 
@@ -108,7 +109,8 @@ class Client:
         whole: bool = False,
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, bytes]:
         """Until there is an answer; a `whole` one has all of its body."""
-        until, pause = time.monotonic() + self._again_s, 0.02
+        began, pause = time.monotonic(), 0.02
+        until = began + self._again_s
         while True:
             connection = self._take(timeout_s)
             fresh = connection.sock is None
@@ -118,7 +120,8 @@ class Client:
                     return connection, response, data
                 fault = error_of(data, response.status)
                 self._keep(connection)
-                if not _may_repeat(fault) or time.monotonic() > until:
+                full = fault.fault.code == "infra.disk_full"
+                if not _may_repeat(fault) or time.monotonic() > (min(until, began + FULL_S) if full else until):
                     raise fault
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
@@ -156,6 +159,15 @@ class Client:
         with self._lock:
             while self._idle:
                 self._idle.pop().close()
+
+
+def path_of(sandbox: str) -> str:
+    """Its path; a name that can be none is refused here, before it is taken for another path."""
+    if not sandbox or "/" in sandbox or not sandbox.isprintable() or sandbox in (".", ".."):
+        text = f"there is no sandbox `{sandbox}`: that cannot be a name" if sandbox else "the sandbox's name is empty"
+        code = "client.no_such_sandbox"
+        raise SandboxError(text, code=code, attributable="client", effect="none", retry="never")
+    return f"/v1/sandboxes/{quote(sandbox, safe='')}"
 
 
 def _once(

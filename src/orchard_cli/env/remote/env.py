@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,8 @@ from ..service.bodies import (
     TokenView,
 )
 from ..service.problem import of_view
-from .client import Client
+from .answers import capabilities, decoded
+from .client import Client, path_of
 from .sandbox import RemoteSandbox
 from .tree import Hashes
 
@@ -58,7 +58,7 @@ class RemoteEnv:
         self.client = Client(url, key)
         self._limits, self._network, self._labels = limits, network, dict(labels or {})
         with closing(Client(url, key, again_s=FIRST_S)) as first:
-            self._capabilities: dict[str, Any] = msgspec.json.decode(first.ask("GET", "/v1/capabilities"))
+            self._capabilities = capabilities(first)
         self._proof = _proof(self._capabilities.get("same_host", "")) if share else ""
         self._hashes = Hashes()
         self._open: dict[str, RemoteSandbox] = {}
@@ -81,7 +81,7 @@ class RemoteEnv:
         )
         view = msgspec.json.decode(raw, type=SandboxView)
         while view.state == "creating":
-            raw = self.client.ask("GET", f"/v1/sandboxes/{view.id}", query={"wait": 50}, timeout_s=90.0)
+            raw = self.client.ask("GET", path_of(view.id), query={"wait": 50}, timeout_s=90.0)
             view = msgspec.json.decode(raw, type=SandboxView)
         if view.fault:
             raise of_view(view.fault)
@@ -152,8 +152,9 @@ class RemoteEnv:
 
     def attach(self, id: str) -> RemoteSandbox:
         """One that somebody else made and keeps."""
-        raw = self.client.ask("GET", f"/v1/sandboxes/{id}", query={"wait": 30})
-        return RemoteSandbox(self.client, msgspec.json.decode(raw, type=SandboxView), self.adopt, lambda _: None)
+        raw = self.client.ask("GET", path_of(id), query={"wait": 30})
+        view = decoded(self.client.url, raw, SandboxView)
+        return RemoteSandbox(self.client, view, self.adopt, lambda _: None)
 
     def token(self, id: str, verbs: Sequence[str] = ("look", "exec", "files"), ttl_s: float = 600.0) -> str:
         """A key for that sandbox alone, a few verbs and a time, to be given away: `Client(url, token)`."""

@@ -32,6 +32,7 @@ def send_folder(box: Sandbox, folder: Path, path: str) -> int:
 
 def packed(folder: Path) -> Iterator[bytes]:
     """The tar of a directory, made by a thread just ahead of its reader. Raises `OSError` for what cannot be read."""
+    folder = folder.resolve()  # a link to one is meant as the one it leads to
     reading, writing = os.pipe()
     errors: list[OSError] = []
     maker = threading.Thread(target=_make, args=(folder, os.fdopen(writing, "wb"), errors), daemon=True)

@@ -20,8 +20,9 @@ from ..execution import ExecResult, Terminal
 from ..service.bodies import ExecView, FileView, ForkBody, Names, Page, SandboxView, exec_result
 from ..service.problem import of_view
 from .attachment import Attachment
-from .client import Client
+from .client import Client, path_of
 from .execution import RemoteExecution, exec_body
+from .landing import land
 from .sent import Hashed, Pieces
 from .tunnel import connect
 
@@ -37,7 +38,7 @@ class RemoteSandbox:
     def __init__(self, client: Client, view: SandboxView, adopt: Adopt, forget: Forget):
         self.id, self.workdir, self.view = view.id, view.workdir, view
         self._client, self._adopt, self._forget = client, adopt, forget
-        self._path = f"/v1/sandboxes/{view.id}"
+        self._path = path_of(view.id)
         self._closed = False
         self._lock = threading.Lock()
 
@@ -80,6 +81,7 @@ class RemoteSandbox:
         no_output_timeout_s: float = 0.0,
         kill_grace_s: float = 0.5,
         spool_bytes: int = 0,
+        paced: bool = False,
     ) -> RemoteExecution:
         key = key or secrets.token_hex(16)
         size = terminal or Terminal(0, 0)
@@ -91,6 +93,7 @@ class RemoteSandbox:
             no_output_timeout_s=no_output_timeout_s,
             kill_grace_s=kill_grace_s,
             spool_bytes=spool_bytes,
+            paced=paced,
         )
         view = msgspec.json.decode(self._ask("POST", "/execs", msgspec.json.encode(body), key=key), type=ExecView)
         return self._execution(view, key)
@@ -148,15 +151,8 @@ class RemoteSandbox:
         self._ask("PUT", "/files", cast(IO[bytes], Pieces(pieces)), query=query, timeout_s=3600.0)
 
     def download(self, path: str, target: Path | str) -> int:
-        """A file of any size to this machine, in pieces; bytes. `target` appears only when it is whole."""
-        part = Path(f"{target}.part")
-        try:
-            with part.open("wb") as file:
-                size = sum(file.write(piece) for piece in self.fetch(path))
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
-        return size
+        """A file of any size to this machine, in pieces; bytes. See `land`."""
+        return land(self.fetch(path), Path(target))
 
     def upload(self, source: Path | str, path: str, *, mode: int = 0o644) -> int:
         """A file of any size into the sandbox, in pieces; bytes. Raises `client.hash_mismatch` if it came otherwise."""

@@ -123,6 +123,7 @@ class ExecBody(Body, frozen=True):
     no_output_timeout_s: float = 0.0
     kill_grace_s: float = 0.5
     spool_bytes: int = 0  # of each stream: GET …/output, also what `max_bytes` cuts
+    paced: bool = False  # without `wait`: it waits for who follows its events, so that none is dropped
 
 
 class PatchBody(Body, frozen=True):

@@ -17,11 +17,11 @@ PIECE = 1 << 16
 class Execution:
     """One command, running or ended."""
 
-    def __init__(self, id: str, sandbox: str):
+    def __init__(self, id: str, sandbox: str, *, paced: bool = False):
         self.id, self.sandbox = id, sandbox
         self.result: ExecResult | None = None
         self.fault: SandboxError | None = None
-        self.journal = Journal()
+        self.journal = Journal(paced=paced)
         self.journal.add({"type": "started"})
         self.handle: Running | None = None  # while it can be talked to
         self.spool: Running | None = None  # it keeps all that it said

@@ -22,7 +22,8 @@ from .problem import refused
 
 KEPT = 256  # ended commands whose results can be fetched again
 KEPT_BYTES = 16 << 20
-AHEAD = 32  # pieces that were heard and are not yet in the journal
+AHEAD, PACED = 32, 4  # pieces that were heard and are not yet in the journal; of a command that is `paced`
+LOOK_S = 1.0  # how often a command that waits for a reader asks whether there is one
 
 
 @runtime_checkable
@@ -55,7 +56,9 @@ class Execs:
         command, options = _call(body)
         talks = body.open_stdin or body.rows > 0
         more = _more(body)
-        execution = Execution(id or new_id(), self._sandbox)
+        if body.paced and not live:
+            raise refused("`paced` is for a command that is followed: begin it without `wait`", "client.bad_request")
+        execution = Execution(id or new_id(), self._sandbox, paced=body.paced)
         self._known[execution.id] = execution
         self.running += 1
         if talks or live or more:
@@ -132,6 +135,8 @@ class Execs:
 
     async def settle(self) -> None:
         """Wait until every command has its record (after the back end closed)."""
+        for execution in self._known.values():
+            execution.journal.let_go()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=30)
 
@@ -162,17 +167,19 @@ def hear(
 
 def follow(execution: Execution, handle: Running, loop: asyncio.AbstractEventLoop) -> ExecResult:
     """In a thread: its events into the journal under the numbers that they have, then how it ended."""
-    room = threading.BoundedSemaphore(AHEAD)
+    journal = execution.journal
+    room = threading.BoundedSemaphore(PACED if journal.paced else AHEAD)
 
     def take(event: Event) -> None:
         frame = {"type": event.type, "offset": event.offset, **plain(event.data)}
-        execution.journal.add(frame, len(event.data) + 100, event.seq)
-        room.release()
+        journal.add(frame, len(event.data) + 100, event.seq)
+        journal.when_room(room.release)
 
     for event in handle.events():
         if event.type in ("out", "err"):
             execution.heard = True
-            room.acquire()
+            while not room.acquire(timeout=LOOK_S):
+                loop.call_soon_threadsafe(journal.look)
             loop.call_soon_threadsafe(take, event)
     return handle.wait()
 
@@ -211,8 +218,8 @@ def _more(body: ExecBody) -> dict[str, Any]:
         raise refused("`no_output_timeout_s` is at most a week, `kill_grace_s` an hour", "client.bad_request")
     if not 0 <= body.spool_bytes <= 1 << 40:
         raise refused("`spool_bytes` is between 0 and 1 TiB", "client.bad_request")
-    given = {name: getattr(body, name) for name in ("no_output_timeout_s", "kill_grace_s", "spool_bytes")}
-    return {} if given == {"no_output_timeout_s": 0.0, "kill_grace_s": 0.5, "spool_bytes": 0} else given
+    given = {name: getattr(body, name) for name in ("no_output_timeout_s", "kill_grace_s", "spool_bytes", "paced")}
+    return {} if list(given.values()) == [0.0, 0.5, 0, False] else given
 
 
 def _bytes(name: str, text: str) -> bytes:
