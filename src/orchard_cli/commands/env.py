@@ -120,14 +120,14 @@ def doctor(json: Json = False) -> None:
     """Say what isolation is proven on this machine, and what to install. Exit 1 if none is."""
     from dataclasses import asdict
 
-    from ..env.service.doctor import examine
+    from ..env.service.doctor import examine, isolates
 
     console, findings = Console(json_only=json), examine()
     if json:
         console.data([asdict(finding) for finding in findings])
     columns = ("what", "state", "detail", "to do")
     console.table("", columns, [(f.what, f.state, f.detail, f.hint) for f in findings], most=120)
-    if not findings[0].good:
+    if not isolates(findings):
         raise typer.Exit(1)
 
 

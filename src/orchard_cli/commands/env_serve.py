@@ -1,7 +1,5 @@
 """`orchard env serve`: the sandboxes of this machine, over REST."""
 
-import errno
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
 
 PORT = 8700
 KEY = "ORCHARD_ENV_API_KEY"
+LONGEST_S = 10 * 366 * 86_400
 HERE = f"http://127.0.0.1:{PORT}"
 
 
@@ -31,58 +30,54 @@ def serve(
     network: Annotated[str, typer.Option(help="As env.network.")] = "none",
     image: Annotated[list[str] | None, typer.Option(metavar="NAME=PATH", help="What `image` may name.")] = None,
     allow: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As env.allow; repeatable.")] = None,
+    network_log: Annotated[Path | None, typer.Option(help="File of the proxy's decisions, a JSON line each.")] = None,
     model: Annotated[list[str] | None, typer.Option(metavar="URL[=VAR]", help="A model they may call.")] = None,
     database: Annotated[str, typer.Option(help="postgresql://…, where several servers share one.")] = "",
     lease_s: Annotated[float, typer.Option(help="Seconds that an unused sandbox is kept by default.")] = 900.0,
     advertise: Annotated[str, typer.Option(help="Address under which clients reach this server of several.")] = "",
     dead_s: Annotated[float, typer.Option(help="Silence after which another server on the database is dead.")] = 30.0,
     outlive_s: Annotated[
-        float, typer.Option(help="Seconds that sandboxes outlive a crash of this server, to be found by the next.")
+        float, typer.Option(help="Seconds that sandboxes outlive a crash, for the next server.")
     ] = 0.0,
 ) -> None:
     """Serve sandboxes of this machine over REST until stopped; then close them all."""
     from ..env.local.lasting import Lasting
-    from ..env.service.live import Terms
+    from ..env.service.live import granted
     from ..env.service.serve import Place
     from ..env.service.service import Settings
     from .env_session import images_of, model_of, server_key, state_folder
 
-    console = Console()
     settings = Settings(
-        _made(state or state_folder(), database),
-        "" if no_auth else server_key(console, KEY),
+        (state or state_folder()).resolve(),  # clients on this machine are told of it
+        "" if no_auth else server_key(Console(), KEY),
         auth=not no_auth,
         database=database,
         images=images_of(image or (), isolation),
         models=dict(map(model_of, model or ())),
-        terms=Terms(lease_s=lease_s),
+        terms=granted(_seconds("--lease-s", lease_s, 1.0)),
         url=advertise,
-        dead_s=dead_s,
+        dead_s=_seconds("--dead-s", dead_s, 3.0),  # a living one writes every second
     )
-    lasting = Lasting(settings.state, max(0.0, outlive_s))
+    lasting = Lasting(settings.state, _seconds("--outlive-s", outlive_s, 0.0))
     how = {"isolation": isolation, "network": network, "allow": tuple(allow or ()), "lasting": lasting}
-    _run(console, settings, Place(host, port), how)
+    _run(settings, Place(host, port), {**how, "network_log": network_log})
 
 
-def _made(state: Path, database: str) -> Path:
-    """The folder. Raises `ConfigError` for one that cannot hold anything, and for a database that is none of ours."""
-    if database and not database.startswith(("postgresql://", "postgres://")):
-        scheme = database.partition(":")[0]
-        raise ConfigError(f"--database {scheme}:… is not PostgreSQL", hint="--database postgresql://…")
-    try:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not os.access(state, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as error:
-        hint = "--state FOLDER, which this user may write to"
-        raise ConfigError(f"--state {state} cannot be used: {error.strerror}", hint=hint) from error
-    return state
+def _seconds(name: str, value: float, least: float) -> float:
+    if not least <= value <= LONGEST_S:  # neither is a `nan`
+        raise ConfigError(f"{name} {value:g}: not between {least:g} and {LONGEST_S} seconds", hint=f"{name} 60")
+    return value
 
 
-def _run(console: Console, settings: "Settings", place: "Place", how: Mapping[str, Any]) -> None:
+def _run(settings: "Settings", place: "Place", how: Mapping[str, Any]) -> None:
     from ..env.contained.choose import any_tier
     from ..env.service.serve import address, listen, running
+    from ..env.service.service import usable
 
+    console = Console()
+    for endpoint in settings.models.values():
+        endpoint.key()  # better said now than to each sandbox that calls it
+    usable(settings.state)
     listener = listen(place, settings.auth)
     settings = replace(settings, url=settings.url or address(listener))
     try:

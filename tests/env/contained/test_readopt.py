@@ -155,7 +155,9 @@ def test_what_is_of_another_kind_is_ended(
 
 def test_what_died_meanwhile_is_told(tier: str, tmp_path: Path) -> None:
     base = left_by(tier, tmp_path, f"{ONE}; two = env.open(Spec()); two.note('two')")
-    for pid in pids(f"{base.name}-2"):  # the first was that of the proof
+    found = list(pids(f"{base.name}-2"))  # the first was that of the proof
+    groups = {line.split(":")[2] for pid in found for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()}
+    for pid in found:  # an engine's monitor, too, so that nobody tidies up
         os.kill(pid, signal.SIGKILL)
     assert settled(lambda: traces(f"{base.name}-2"), []) == []
     with any_tier(tier, lasting=Lasting(tmp_path, 60.0)) as env:
@@ -166,6 +168,8 @@ def test_what_died_meanwhile_is_told(tier: str, tmp_path: Path) -> None:
         with two.open(Spec()) as box:
             assert box.exec("echo on").stdout == b"on\n"
     assert settled(lambda: remains(base), []) == []
+    named = [group.strip("/") for group in groups if "libpod" in group or base.name in group]
+    assert [place for group in named for place in Path("/sys/fs/cgroup").glob(f"*/{group}")] == []
 
 
 def test_model_can_be_reached_again(tier: str, tmp_path: Path) -> None:

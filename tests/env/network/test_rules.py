@@ -1,3 +1,4 @@
+from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
@@ -45,6 +46,45 @@ def test_allowed(rule: str, method: str, wanted: str) -> None:
 @pytest.mark.parametrize(("rule", "method", "wanted"), REFUSED)
 def test_refused(rule: str, method: str, wanted: str) -> None:
     assert policy("allowlist", (rule,)).rule_for(ask(method, wanted, None)) is None
+
+
+MEET = [
+    ("example.org", "example.org", True),
+    ("example.org", "google.com", False),
+    ("*.example.org", "a.example.org", True),
+    ("a.example.org", "*.example.org", True),
+    ("*.example.org", "example.org", False),
+    ("*.example.org", "*.a.example.org", True),
+    ("*.example.org", "*.example.com", False),
+    ("example.org", "example.org:443", True),
+    ("example.org", "example.org:8443", False),
+    ("example.org:*", "example.org:8443", True),
+    ("https://example.org", "http://example.org", False),
+    ("http://example.org:443", "https://example.org", False),
+    ("GET http://example.org", "POST http://example.org", False),
+    ("GET,POST http://example.org", "POST http://example.org", True),
+    ("10.0.0.0/8:*", "10.1.2.3:80", True),
+    ("10.0.0.0/8:*", "11.1.2.3:80", False),
+    ("10.0.0.0/8:*", "[fd00::1]:80", False),
+    ("0.0.0.0/0:*", "example.org", False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "wanted"), MEET)
+def test_rules_meet_where_something_passes_both(one: str, other: str, wanted: bool) -> None:
+    assert parse(one).meets(parse(other)) is parse(other).meets(parse(one)) is wanted
+
+
+def test_rules_that_a_bound_leaves_without_effect_are_named() -> None:
+    asked = ("example.org", "10.0.0.1:80")
+    for kind, held, idle in (
+        ("allowlist", ("*.org",), ["10.0.0.1:80"]),
+        ("open", (), ["10.0.0.1:80"]),
+        ("open", ("10.0.0.0/8:80",), []),
+        ("allowlist", ("a.test",), ["example.org", "10.0.0.1:80"]),
+    ):
+        assert replace(policy("allowlist", asked), within=policy(kind, held)).idle() == idle
+    assert policy("allowlist", asked).idle() == []
 
 
 BAD = """* *. .org http:// https://x/path x:0 x:70000 x:y a..b -a.org user@host x#y ex*mple.org *.*.org 10.0.0.0/33

@@ -109,11 +109,11 @@ def test_a_shell_keeps_its_folder(rest: Rest) -> None:
         (("serve", "--host", "0.0.0.0", "--no-auth"), {}, "not loopback"),
         (("serve", "--image", "x"), {}, "NAME=PATH"),
         (("serve", "--port", "0", "--isolation", "magic"), {}, "not known"),
-        (("serve", "--port", "0", "--isolation", "magic"), {}, "gvisor or container"),
+        (("serve", "--port", "0", "--isolation", "magic"), {}, "gvisor, container"),
         (("serve", "--port", "-1"), {}, "127.0.0.1:-1"),
-        (("serve", "--port", "0", "--state", "/proc/foo"), {}, "--state FOLDER"),
-        (("serve", "--port", "0", "--state", "/dev/null"), {}, "--state FOLDER"),
-        (("serve", "--port", "0", "--database", "mysql://u:p@h"), {}, "hint: --database postgresql://"),
+        (("serve", "--port", "0", "--state", "/proc/foo"), {}, "a folder that this user can write"),
+        (("serve", "--port", "0", "--state", "/dev/null"), {}, "a folder that this user can write"),
+        (("serve", "--port", "0", "--database", "mysql://u:p@h"), {}, "hint: postgresql://"),
     ],
 )
 def test_what_goes_wrong_is_told_in_two_lines(

@@ -88,5 +88,6 @@ def test_their_files_and_patch(old: OldClient) -> None:
 
 def test_quantities() -> None:
     assert [quantity(text) for text in ("4", "500m", "16Gi", "1G", "0.5")] == [4, 0.5, 16 * 2**30, 1e9, 0.5]
-    with pytest.raises(SandboxError):
-        quantity("many")
+    for wrong in ("many", "nan", "inf", "-1Gi", "1e300", ""):
+        with pytest.raises(SandboxError):
+            quantity(wrong)

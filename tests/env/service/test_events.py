@@ -44,6 +44,16 @@ def test_a_life_is_told_and_only_to_its_tenant(rest: Rest) -> None:
         listening.close()
 
 
+def test_an_end_by_its_lease_is_told_as_expired(rest: Rest) -> None:
+    heard = events(rest)
+    assert next(heard) == {}
+    id = rest.make(lifetime={"lease_s": 0.2})
+    seen = [next(heard) for _ in range(3)]
+    assert [event["type"] for event in seen] == ["created", "ready", "expired"]
+    assert rest("GET", f"/v1/sandboxes/{id}").code == "client.gone"
+    heard.close()
+
+
 def test_every_operation_is_described(rest: Rest) -> None:
     document = Rest(rest.url, "")("GET", "/v1/openapi.json").json
     assert document["openapi"] == "3.1.0"

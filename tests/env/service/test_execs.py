@@ -97,6 +97,15 @@ def test_a_key_is_of_its_tenant(rest: Rest) -> None:
     assert ids[0] != ids[1]
 
 
+def test_a_list_of_commands_holds_no_output(rest: Rest) -> None:
+    id = rest.make()
+    rest.run(id, "head -c 100000 /dev/zero | tr '\\0' x; echo err >&2; exit 3")
+    reply = rest("GET", f"/v1/sandboxes/{id}/execs")
+    result = reply.json[0]["result"]
+    assert (result["exit_code"], result["stdout"]["seen"], result["stderr"]["seen"]) == (3, 100_000, 4)
+    assert len(reply.body) < 1000
+
+
 def test_results_are_kept_within_bounds(rest: Rest) -> None:
     id = rest.make()
     big = [rest.run(id, "head -c 1000000 /dev/zero").json["id"] for _ in range(20)]

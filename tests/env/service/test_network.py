@@ -48,7 +48,9 @@ ASK = ["python3", "-c", FETCH]
 
 def test_nothing_is_reached_and_nothing_can_be_changed_without_a_proxy(rest: Rest) -> None:
     id = rest.make()
-    assert rest("GET", f"/v1/sandboxes/{id}/network").json == {
+    assert rest("GET", f"/v1/sandboxes/{id}/network").json | {"logged_as": ""} == {
+        "logged_as": "",
+        "decisions": [],
         "network": "none",
         "allow": [],
         "changeable": False,
@@ -61,6 +63,20 @@ def test_nothing_is_reached_and_nothing_can_be_changed_without_a_proxy(rest: Res
 def test_more_than_the_server_allows_is_refused(rest: Rest) -> None:
     reply = rest("POST", "/v1/sandboxes", {"network": "open"}, wait=10)
     assert (reply.status, reply.code) == (400, "client.bad_spec")
+
+
+def test_rules_that_the_server_can_never_obey_are_refused(tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "state", ROOT)
+    with LocalEnv(network="allowlist", allow=("example.com",)) as env, serving(env, settings) as url:
+        rest = Rest(url)
+        asked = {"network": "allowlist", "allow": ["example.com", "google.com"]}
+        for reply in (
+            rest("POST", "/v1/sandboxes", asked),
+            rest("PUT", f"/v1/sandboxes/{rest.make(network='allowlist', allow=['*.com'])}/network", asked),
+        ):
+            assert (reply.status, reply.code) == (400, "client.bad_spec")
+            assert "google.com" in reply.json["detail"] and "--allow" in reply.json["hint"]
+        assert [item["network"] for item in rest("GET", "/v1/sandboxes").json["items"]] == ["allowlist"]
 
 
 def test_rules_are_changed_while_it_runs(tmp_path: Path) -> None:

@@ -34,6 +34,13 @@ def test_a_list_is_by_label_and_in_pages(rest: Rest) -> None:
     assert not second["next"]
 
 
+def test_a_fork_of_what_runs_is_refused_at_once_where_it_cannot_be(rest: Rest) -> None:
+    id = rest.make()
+    reply = rest("POST", f"/v1/sandboxes/{id}/fork", {"processes": True})
+    assert (reply.status, reply.code) == (501, "client.unsupported")
+    assert [item["id"] for item in rest("GET", "/v1/sandboxes").json["items"]] == [id]
+
+
 def test_a_bad_item_of_a_batch_fails_alone(rest: Rest) -> None:
     made = rest("POST", "/v1/sandboxes:batch", {"items": [{}, {"image": "none-such"}]}, wait=30)
     assert made.status == 207

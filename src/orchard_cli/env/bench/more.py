@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ...errors import ConfigError
 from .times import Figures, Note, Row, Table
 
 
@@ -17,6 +18,10 @@ class More:
     faults: int = 0
     cycles: int = 0
     soak_minutes: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(0 <= value < float("inf") for value in vars(self).values()):
+            raise ConfigError("what is measured is 0 or more, and finite", hint="0, the default, leaves it out")
 
     @property
     def any(self) -> bool:

@@ -14,6 +14,7 @@ from .making import Make
 from .podman import HINT as ENGINE_HINT
 from .podman import Podman
 
+HERE = ("auto", "bwrap", "process")
 TIERS: dict[str, tuple[Make, str]] = {"gvisor": (Gvisor, GVISOR_HINT), "container": (Podman, ENGINE_HINT)}
 
 
@@ -34,12 +35,18 @@ def contained(
 
 
 def any_tier(
-    isolation: str = "auto", network: str = "none", allow: tuple[str, ...] = (), lasting: Lasting | None = None
+    isolation: str = "auto",
+    network: str = "none",
+    allow: tuple[str, ...] = (),
+    lasting: Lasting | None = None,
+    network_log: Path | None = None,
 ) -> LocalEnv | ContainedEnv:
     """Any word of `env.isolation`. Raises `ConfigError` for what that tier has not, or cannot prove."""
-    if isolation not in TIERS:
-        return LocalEnv(isolation, network, allow=allow, lasting=lasting)
-    return contained(isolation, network, allow=allow, lasting=lasting)
+    if isolation not in (*HERE, *TIERS):
+        raise ConfigError(f"env.isolation={isolation} is not known", hint=f"one of {', '.join((*HERE, *TIERS))}")
+    if isolation in HERE:
+        return LocalEnv(isolation, network, allow=allow, lasting=lasting, network_log=network_log)
+    return contained(isolation, network, allow=allow, lasting=lasting, network_log=network_log)
 
 
 def open_contained(cfg: schema.Env) -> ContainedEnv:

@@ -51,8 +51,8 @@ class ContainedEnv:
         if network == "host":
             raise ConfigError("this tier never has the machine's own network: not env.network=host", hint=OPEN)
         self._limits, self._exits = limits, Exits(network, allow, isolated=True, log=network_log)
-        self._count, self._closed = 0, False
         self._lock = threading.Lock()
+        self._count, self._closed = 0, False
         leftovers.sweep()
         self._lasting, self.left = replace(lasting, name=FILE) if lasting else None, tuple[Heir, ...]()
         try:
@@ -95,11 +95,15 @@ class ContainedEnv:
                     runtime.wipe(folder.name)
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def open(self, spec: Spec) -> Sandbox:
-        limits = spec.limits if spec.limits != DEFAULT else self._limits
-        self._exits.of(spec)  # refused before anything is made
+    def check(self, spec: Spec) -> None:
+        """Raises what `open` refuses before anything is made."""
+        self._exits.check(spec)
         if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in (*RESERVED, "/run", "/tmp"):
             raise bad_spec(f"{spec.workdir} cannot be a work directory")
+
+    def open(self, spec: Spec) -> Sandbox:
+        self.check(spec)
+        limits = spec.limits if spec.limits != DEFAULT else self._limits
         spec = replace(spec, limits=limits, workdir=posixpath.normpath(spec.workdir))
         return self._open(spec, self._name())
 

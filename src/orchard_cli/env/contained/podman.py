@@ -53,6 +53,8 @@ class Podman:
             raise ConfigError("podman is not installed", hint=HINT)
         store = ["--root", str(base / "store"), "--runroot", str(base / "run"), "--cgroup-manager=cgroupfs"]
         self._podman, self._base = [found, *store, "--log-level=error"], base
+        # Named as the environment is, what an engine that was killed leaves of them is found and taken away with it.
+        self._parent = [] if os.geteuid() else [f"--cgroup-parent=/{base.name}"]
         self.runtime, self._held = self._usable(base)
         self._podman += ["--runtime", self.runtime]
         self._calls = base / "calls.json"
@@ -71,7 +73,7 @@ class Podman:
                 with suppress(FileExistsError):
                     (root / link).symlink_to(f"usr/{link}")
             run = ["--runtime", name, "run", "--rm", "--network=none", *rlimits(), "-v", "/usr:/usr:ro"]
-            run += cgroup(ASKED)
+            run += [*self._parent, *cgroup(ASKED)]
             done = self._call([*run, "--rootfs", f"{root}:O", "/bin/sh", "-c", READ])
             if done.returncode == 0 and "stands" in done.stdout:
                 return name, held(done.stdout)
@@ -103,7 +105,7 @@ class Podman:
         words = ["--network=none", "--hostname=sandbox", "--no-hosts", "--log-driver=none", *rlimits(limits.disk_mb)]
         words += ["--cap-drop=ALL", "--security-opt=no-new-privileges"]
         words += [f"--security-opt=seccomp={self._calls}"]
-        words += cgroup(limits)
+        words += [*self._parent, *cgroup(limits)]
         for mount in making.mounts:
             words += ["-v", f"{mount.source}:{mount.target}:{'O' if mount.writable else 'ro'}"]
         words += ["-v", f"{door}:{DOOR}:rw", "--rootfs", f"{making.root}:O"]

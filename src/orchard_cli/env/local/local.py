@@ -118,13 +118,17 @@ class LocalEnv:
         self._link.close()
         leftovers.remove(self.base)
 
-    def open(self, spec: Spec) -> Sandbox:
-        limits = spec.limits if spec.limits != DEFAULT else self._limits
-        self._exits.of(spec)  # refused before anything is made
+    def check(self, spec: Spec) -> None:
+        """Raises what `open` refuses before anything is made."""
+        self._exits.check(spec)
         if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in RESERVED:
             raise _bad_spec(f"{spec.workdir} cannot be a work directory")
         if spec.image != "host" and not Path(spec.image).is_dir():
             raise _bad_spec(f"{spec.image} is no directory, and this tier knows no other images", IMAGES)
+
+    def open(self, spec: Spec) -> Sandbox:
+        self.check(spec)
+        limits = spec.limits if spec.limits != DEFAULT else self._limits
         return self._open(replace(spec, limits=limits), self._alive(), source="")
 
     def _alive(self) -> Link:

@@ -56,6 +56,15 @@ class Exits:
         except ConfigError as error:
             raise bad_spec(error) from error
 
+    def check(self, spec: Spec) -> None:
+        """As `of`; refuses rules, too, that could let nothing through."""
+        self.of(spec)
+        if self._isolated:
+            try:
+                self._bound.check(spec.network, spec.allow)
+            except ConfigError as error:
+                raise bad_spec(error) from error
+
     def attach(self, sandbox: Listens, spec: Spec) -> Ways:
         """Prove, then open what the sandbox was given. Raises `SandboxError`; nothing is left open then."""
         host, policy = self.of(spec)

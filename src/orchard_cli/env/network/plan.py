@@ -24,12 +24,18 @@ class Bound:
                 raise ConfigError("a sandbox has rules, but network=none", hint="network=allowlist")
             return self.level == "host", self.policy
         if LEVELS.index(network) > LEVELS.index(self.level):
-            message = f"the sandbox asks for network={network}, but env.network={self.level}"
-            raise ConfigError(message, hint=f"env.network={network}")
+            message = f"the sandbox asks for network={network}, but may have network={self.level} at most here"
+            raise ConfigError(message, hint=f"allowed by env.network={network}, or `env serve --network {network}`")
         if network == "host":
             return True, Policy()
         own = policy("open" if network == "open" else "allowlist", allow)
         return False, own if self.level == "host" else replace(own, within=self.policy)
+
+    def check(self, network: str, allow: tuple[str, ...]) -> None:
+        """As `of`, and for rules which nothing could ever pass. One that is already so is left as it is."""
+        if idle := self.of(network, allow)[1].idle():
+            message = f"the sandbox asks for {', '.join(idle)}, which no rule here allows"
+            raise ConfigError(message, hint="allowed by env.allow, or `env serve --allow RULE`")
 
 
 def bound(network: str, allow: tuple[str, ...] = ()) -> Bound:
@@ -39,10 +45,14 @@ def bound(network: str, allow: tuple[str, ...] = ()) -> Bound:
             raise ConfigError("env.allow is set, but env.network=host knows no rules", hint="env.network=allowlist")
         return Bound(network, Policy())
     if network == "none":
+        if allow:
+            hint = "env.network=allowlist, or `env serve --network allowlist`"
+            raise ConfigError("env.allow is set, but env.network=none", hint=hint)
         return Bound(network, policy("none", allow))
     if network == "allowlist":
         if not allow:
-            raise ConfigError("env.network=allowlist, but env.allow is empty", hint="env.allow='[example.org]'")
+            hint = "env.allow='[example.org]', or --allow RULE"
+            raise ConfigError("env.network=allowlist, but env.allow is empty", hint=hint)
         return Bound(network, policy("allowlist", allow))
     if network != "open":
         raise ConfigError(f"env.network={network} is not known", hint=f"one of {', '.join(LEVELS)}")

@@ -5,7 +5,8 @@ example.org                   https on 443 and plain http on 80
 example.org:8443              this port only; `:*` for any
 https://example.org           https only;  http://example.org  plain http only
 GET,HEAD http://example.org   plain http with these methods only
-10.1.2.3:8080  10.0.0.0/8:*   addresses, also private ones; no TLS asked for; loopback only with a port
+10.1.2.3:8080  10.0.0.0/8:*   addresses, also private ones; no TLS asked for; loopback only with a port, and by who
+                              asks the proxy for it (`curl --noproxy ''`): inside, 127.0.0.1 is the sandbox itself
 """
 
 import re
@@ -24,6 +25,7 @@ _RULE = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.]+\](?:/[0-9]+)?|[^\s:\[\]@?#]+)(?::(?P<port>[0-9]{1,5}|\*))?\Z"
 )
 ANY_PORT, USUAL_PORT = -1, 0
+ALL_PORTS = frozenset(range(1, 65536))
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,33 @@ class Rule:
             return ask.address is not None and ask.address in self.net
         return ask.host.endswith(self.host) if self.host.startswith(".") else ask.host == self.host
 
+    def meets(self, other: "Rule") -> bool:
+        """Whether anything at all is let through by both."""
+        if self.net is not None or other.net is not None:
+            same = self.net is not None and other.net is not None and overlap(self.net, other.net)
+        else:
+            # a leading dot stands for all names below: what ends in both is below one of them
+            pairs = ((self.host, other.host), (other.host, self.host))
+            same = any(host.endswith(above) if above.startswith(".") else host == above for above, host in pairs)
+        if self.methods and other.methods and not self.methods & other.methods:
+            return False
+        return same and any(self._ports(usual) & other._ports(usual) for usual in self._usual() & other._usual())
+
+    def _usual(self) -> set[int]:
+        """The port that each way in has which this rule knows."""
+        return {"http": {80}, "https": {443}}.get(self.scheme, {80, 443})
+
+    def _ports(self, usual: int) -> frozenset[int]:
+        return ALL_PORTS if self.port == ANY_PORT else frozenset({self.port or usual})
+
+    @property
+    def private(self) -> bool:
+        """Written for addresses that nobody reaches but by name of such a rule."""
+        return self.net is not None and any(_below(self.net, private) for private in PRIVATE)
+
     def names(self, address: Address, port: int) -> bool:
         """Whether the rule was written for this private address, so that it may be reached."""
-        if self.net is None or not any(_below(self.net, private) for private in PRIVATE):
+        if self.net is None or not self.private:
             return False
         return address in self.net and (self._port(port, 80) or self._port(port, 443))
 
@@ -90,6 +116,14 @@ class Policy:
         if self.kind == "none" or (self.within is not None and not self.within.lifts(address, port)):
             return False
         return any(rule.names(address, port) for rule in self.rules)
+
+    def idle(self) -> list[str]:
+        """Rules that let nothing through, because of the bound."""
+        bound = self.within
+        if bound is None:
+            return []
+        held = [rule for rule in self.rules if rule.private or bound.kind == "allowlist"]
+        return [rule.text for rule in held if not any(rule.meets(other) for other in bound.rules)]
 
     def needs_tls(self, ask: Ask) -> bool:
         """A tunnel for a name must be TLS for that name; where all names are allowed there is nothing to prove."""
@@ -140,6 +174,10 @@ def _check_net(text: str, net: Net, port: int) -> None:
         raise ConfigError(f"env.allow: `{text}` is an address that no sandbox may reach", hint=HINT)
     if inside(net[0], PRIVATE) and net[0].is_loopback and port in (ANY_PORT, USUAL_PORT):
         raise ConfigError(f"env.allow: `{text}` would open this machine's own services", hint=f"{text}:PORT")
+
+
+def overlap(net: Net, other: Net) -> bool:
+    return _below(net, other) or _below(other, net)
 
 
 def _below(net: Net, other: Net) -> bool:

@@ -8,6 +8,7 @@ from typing import Protocol
 from ...errors import ConfigError, SandboxError
 from .canary import Canary
 from .endpoint import ModelEndpoint
+from .log import Decision, DecisionLog
 from .meter import Caps
 from .model import CAPS
 from .network import Gate, Network
@@ -41,6 +42,11 @@ class Ways:
     egress: Gate | None = None
     model: Gate | None = None
     env: dict[str, str] = field(default_factory=dict)
+    log: DecisionLog | None = None
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """What its proxy and its model socket have decided lately, oldest first."""
+        return self.log.last(self.sandbox) if self.log else ()
 
     def change(self, network: str, allow: tuple[str, ...] = ()) -> int:
         """Other rules from now on, within what the environment allows; returns how many connections they ended.
@@ -49,6 +55,7 @@ class Ways:
         `client.closed`.
         """
         try:
+            self.bound.check(network, allow)
             host, policy = self.bound.of(network, allow)
             if host or self.egress is None:
                 message = "the sandbox was made without a proxy, so it can have no other rules"
@@ -94,7 +101,7 @@ def attach(
         if egress is not None:
             egress.close()
         raise
-    return Ways(sandbox.id, bound, egress, model, env)
+    return Ways(sandbox.id, bound, egress, model, env, network.log)
 
 
 def bad_spec(error: ConfigError) -> SandboxError:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import RunError
+from ...errors import ConfigError, RunError
 from ..bench.peers import peers
 from ..bench.times import MS, Figures, Note, Table, figures, machine, once, row, timed
 from ..contained.choose import any_tier
@@ -38,6 +38,8 @@ def measure(
     isolation: str = "auto", *, repeat: int, sandboxes: int, note: Note, peers_in: Path | None = None
 ) -> dict[str, Any]:
     """Milliseconds by what was done; with `sandboxes`, also so many alive at once, over REST."""
+    if repeat < 0 or sandboxes < 0:
+        raise ConfigError("--repeat and --sandboxes are 0 or more", hint="--repeat 200")
     result: dict[str, Any] = {"machine": machine(), "ms": {}, "per_s": {}}
     if not repeat:
         return result

@@ -1,15 +1,20 @@
 """What goes over the wire, for server and client alike. Requests refuse unknown fields."""
 
 from base64 import b64decode, b64encode
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from ...errors import Attributable, Effect, Retry
+from ..network.log import Decision
 from ..sandbox import ExecResult, Reason
 
 Network = Literal["none", "allowlist", "open", "host"]
 State = Literal["creating", "ready", "failed", "closing"]
+# What lies outside of these is a mistake: less than nothing would end at once, and no machine lasts for ever.
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=10 * 366 * 86_400)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+Side = Annotated[int, msgspec.Meta(ge=0, le=65_535)]  # of a terminal
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -45,18 +50,21 @@ class NetworkBody(Body, frozen=True):
 class LimitsBody(Body, frozen=True):
     """Resource limits; 0 means no limit of our own."""
 
-    memory_mb: int = 1024
-    pids: int = 256
-    cpus: float = 0.0
-    disk_mb: int = 1024
+    memory_mb: Count = 1024
+    pids: Count = 256
+    cpus: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] = 0.0
+    disk_mb: Count = 1024
 
 
 class Lifetime(Body, frozen=True):
-    """How long a sandbox lives. A lease ends unless it is renewed; commands and file access renew it too."""
+    """How long a sandbox lives. A lease ends unless it is renewed; commands and file access renew it too.
 
-    lease_s: float = 0.0  # 0: the server's default
-    idle_timeout_s: float = 0.0  # 0: none
-    max_lifetime_s: float = 0.0  # 0: the server's
+    The server grants at most what `GET /v1/capabilities` says; `expires` of the sandbox is what it did grant.
+    """
+
+    lease_s: Seconds = 0.0  # 0: the server's default
+    idle_timeout_s: Seconds = 0.0  # 0: none
+    max_lifetime_s: Seconds = 0.0  # 0: the server's
     on_expire: Literal["delete", "snapshot"] = "delete"
 
 
@@ -93,14 +101,14 @@ class ForkBody(Body, frozen=True):
 
 class SnapshotBody(Body, frozen=True):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
-    ttl_s: float = 86_400.0
+    ttl_s: Seconds = 86_400.0
 
 
 class LeaseBody(Body, frozen=True):
     """Renew many leases of a client in one call."""
 
     ids: tuple[str, ...] = ()
-    lease_s: float = 0.0
+    lease_s: Seconds = 0.0
 
 
 class ExecBody(Body, frozen=True):
@@ -118,8 +126,8 @@ class ExecBody(Body, frozen=True):
     max_bytes: int = 1_048_576
     merge: bool = False
     open_stdin: bool = False  # fed by POST …/stdin
-    rows: int = 0  # with `cols`: a terminal of that size
-    cols: int = 0
+    rows: Side = 0  # with `cols`: a terminal of that size
+    cols: Side = 0
     no_output_timeout_s: float = 0.0
     kill_grace_s: float = 0.5
     spool_bytes: int = 0  # of each stream: GET …/output, also what `max_bytes` cuts
@@ -136,9 +144,9 @@ class KeyBody(Body, frozen=True):
     tenant: str
     name: str = ""
     scopes: tuple[str, ...] = ("read", "use", "create")
-    max_sandboxes: int = 100
-    max_execs: int = 256
-    ttl_s: float = 0.0  # 0: no end
+    max_sandboxes: Count = 100
+    max_execs: Count = 256
+    ttl_s: Seconds = 0.0  # 0: no end
 
 
 class TokenBody(Body, frozen=True):
@@ -181,6 +189,8 @@ class NetworkView(Answer, frozen=True):
     allow: tuple[str, ...]
     changeable: bool  # there is a proxy that obeys other rules
     ended: int = 0  # connections that the change ended
+    logged_as: str = ""  # its name in the file of `--network-log`
+    decisions: tuple[Decision, ...] = ()  # the last ones, oldest first
 
 
 class BatchItem(Answer, frozen=True):
@@ -284,6 +294,14 @@ def result_view(result: ExecResult) -> ResultView:
         wall_s=result.wall_s,
         left_running=result.left_running,
     )
+
+
+def brief(view: ExecView) -> ExecView:
+    """Without what it said: of many at once that is too much."""
+    if view.result is None:
+        return view
+    stdout, stderr = (Output(seen=part.seen) for part in (view.result.stdout, view.result.stderr))
+    return msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, stdout=stdout, stderr=stderr))
 
 
 def exec_result(view: ResultView) -> ExecResult:

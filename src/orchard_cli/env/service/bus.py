@@ -9,7 +9,7 @@ from .keys import Principal
 
 
 class Bus:
-    """Events: created, ready, failed, renewed, forked, snapshot, expired, deleted, lost."""
+    """Events: created, ready, failed, network (other rules), expired, deleted, lost, adopted (by the next server)."""
 
     def __init__(self) -> None:
         self._journal = Journal(max_bytes=4 << 20)

@@ -38,6 +38,15 @@ class Call:
         text = self.request.scope["query_string"].decode("latin-1")
         return parse_qs(text, keep_blank_values=True, errors="surrogateescape")
 
+    def known(self, names: tuple[str, ...]) -> None:
+        """Raises `client.bad_request` for a word of the query that means nothing here: it may be a slip of the pen."""
+        if unknown := sorted(self._query.keys() - set(names)):
+            raise refused(
+                f"`{unknown[0][:80]}` is not asked here",
+                "client.bad_request",
+                hint=f"this takes {', '.join(f'`{name}`' for name in names) or 'no query'}",
+            )
+
     def query(self, name: str, default: str = "") -> str:
         return self._query.get(name, [default])[-1]
 
@@ -55,6 +64,13 @@ class Call:
         if not 0 <= value < float("inf"):
             raise refused(f"`{name}` is not a number from 0 up", "client.bad_request")
         return min(value, most)
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number within bounds. Raises `client.bad_request` for any other."""
+        text = self.query(name) or str(default)
+        if not (text.isascii() and text.isdigit() and least <= int(text[:20]) <= most):
+            raise refused(f"`{name}` is a whole number from {least} to {most}", "client.bad_request")
+        return int(text)
 
     @property
     def wait_s(self) -> float:

@@ -6,6 +6,7 @@ said itself, a list is an argv, a missing directory is an error (reference: orch
 
 import shlex
 from base64 import b64decode, b64encode
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +24,7 @@ from .routes.sandboxes import delete
 
 LEASE_S = 7200.0  # theirs: two hours from creation
 STATES = {"running": "running", "done": "succeeded", "failed": "failed"}
-UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+UNITS = {"m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class OldSandbox(msgspec.Struct, frozen=True):
@@ -87,15 +88,13 @@ def _limits(body: OldSandbox) -> LimitsBody | None:
 
 def quantity(text: str) -> float:
     """A Kubernetes quantity: `4`, `500m`, `16Gi`. Raises `client.bad_request`."""
-    try:
-        if text.endswith("m"):
-            return float(text[:-1]) / 1000
-        for unit, size in UNITS.items():
-            if text.endswith(unit):
-                return float(text.removesuffix(unit)) * size
-        return float(text)
-    except ValueError:
-        raise refused(f"`{text}` is not a quantity such as 4, 500m or 16Gi", "client.bad_request") from None
+    found = -1.0
+    with suppress(ValueError):
+        unit = next((unit for unit in UNITS if text.endswith(unit)), "")
+        found = float(text.removesuffix(unit)) * UNITS.get(unit, 1)
+    if not 0 <= found < 2**60:
+        raise refused(f"`{text[:80]}` is not a quantity such as 4, 500m or 16Gi", "client.bad_request")
+    return found
 
 
 def _sandbox(live: Live) -> dict[str, Any]:

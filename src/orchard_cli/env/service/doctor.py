@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,19 +26,23 @@ class Finding:
         return self.state in ("proven", "present")
 
 
+def isolates(findings: list[Finding]) -> bool:
+    """Whether any tier was proven."""
+    return any(finding.state == "proven" for finding in findings)
+
+
 def examine() -> list[Finding]:
     return [_bubblewrap(), *map(_contained, TIERS), _cgroups(), _overlay(), _packages(), _postgres(), _limits()]
 
 
 def _bubblewrap() -> Finding:
     what = "bwrap (env.isolation=bwrap)"
-    if shutil.which("bwrap") is None:
-        return Finding(what, "missing", "bubblewrap is not installed", "apt-get install bubblewrap")
     try:
         with LocalEnv("bwrap") as env:
             said = env.describe()
     except ConfigError as error:
-        return Finding(what, "failed", str(error), error.hint)
+        state = "missing" if "not installed" in str(error) else "failed"
+        return Finding(what, state, str(error), error.hint)
     proven = said["proven"]
     assert isinstance(proven, dict)
     limits = ", ".join(f"{name} by {said[name]}" for name in ("memory", "pids", "cpus", "disk"))

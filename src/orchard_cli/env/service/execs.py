@@ -194,7 +194,7 @@ def _call(body: ExecBody) -> tuple[str | Sequence[str], dict[str, Any]]:
     if body.argv is not None and not body.argv:
         raise refused("`argv` is empty", "client.bad_request")
     if not 0 < body.timeout_s <= 7 * 86_400:
-        raise refused("`timeout_s` is above 0 and at most a week", "client.bad_request")
+        raise refused("`timeout_s` is above 0 and at most a week", "client.bad_request", hint="60 unless it is given")
     if not 0 <= body.max_bytes <= 64 << 20:
         raise refused("`max_bytes` is between 0 and 64 MiB", "client.bad_request")
     stdin = _bytes("stdin_b64", body.stdin_b64) if body.stdin_b64 else body.stdin.encode()

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,21 +10,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...errors import SandboxError
+from ..local.sandbox import no_live_fork
 from ..sandbox import Env, Sandbox, Spec
 from . import heritage, quota
 from .bodies import Lifetime, SandboxBody, SandboxView
 from .bus import Bus
 from .execs import Execs
+from .gone import MISSING, Gone
 from .keys import Principal
 from .live import Live, Terms, recorded
 from .metrics import Metrics
 from .problem import refused
-from .specs import Specs
+from .specs import Specs, check_id, check_labels, taken
 from .store.store import Conflict, Kind, Record, Store
 
 T = TypeVar("T")
-REMEMBERED = 10_000  # sandboxes that are gone, and why
-MISSING: dict[Kind, str] = {"sandbox": "client.no_such_sandbox", "snapshot": "client.no_such_snapshot"}
 
 
 class Fleet:
@@ -37,12 +36,13 @@ class Fleet:
     def __init__(self, env: Env, store: Store, specs: Specs, bus: Bus, metrics: Metrics, terms: Terms, server: str):
         self.env, self.store, self.specs, self.bus, self.metrics = env, store, specs, bus, metrics
         self.terms, self.server = terms, server
-        self.isolation = str(env.describe().get("isolation", ""))
+        told = env.describe()
+        self.isolation, self.live_forks = str(told.get("isolation", "")), "runs" in str(told.get("fork", ""))
         self.lives: dict[str, Live] = {}
         self.commands = ThreadPoolExecutor(512, thread_name_prefix="exec")
         self.chores = ThreadPoolExecutor(32, thread_name_prefix="chore")
         self.stopping = self.shared = False  # shared: other servers use this store too
-        self._gone: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._gone = Gone()
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._making: set[asyncio.Task[None]] = set()
 
@@ -53,7 +53,7 @@ class Fleet:
         spec, trees = self.specs.read(body, who.tenant, proof)
         name = body.id or id or new_id()
         live = self._live(name, who, spec, body.image, body.labels, body.lifetime, trees)
-        await self._admit(live, who)
+        await self._admit(live, who, self.env)
         self._make(live, lambda: self.env.open(spec))
         return live
 
@@ -61,6 +61,8 @@ class Fleet:
         plain = SandboxBody(id=body.id, labels=body.labels, lifetime=body.lifetime, from_snapshot=body.from_snapshot)
         if body != plain:
             raise refused("a snapshot brings everything but id, labels and lifetime", "client.bad_request")
+        check_id(body.id)
+        check_labels(body.labels)
         source = await self.locate(body.from_snapshot, who, "snapshot")
         return await self.fork(source, who, body.labels, body.lifetime, body.id or id or new_id())
 
@@ -76,6 +78,8 @@ class Fleet:
     ) -> Live:
         await source.settled.wait()
         box, _ = source.open_box()
+        if processes and not self.live_forks:
+            raise no_live_fork()
         for place in source.trees:
             self.specs.trees.retain(place)
         live = self._live(id, who, source.spec, source.image, labels, lifetime, list(source.trees), kind)
@@ -99,20 +103,24 @@ class Fleet:
         live.trees, live.isolation = trees, self.isolation
         return live
 
-    async def _admit(self, live: Live, who: Principal) -> None:
-        """Count it, take its name, write it down: then it may be made."""
+    async def _admit(self, live: Live, who: Principal, env: Env | None = None) -> None:
+        """Count it, take its name, write it down: then it may be made. `env`: whose word is asked for first."""
         try:
             if self.stopping:
                 raise refused("the service is stopping", "capacity.closing")
+            if isinstance(env, heritage.Checks):
+                env.check(live.spec)
+            if (held := self.lives.get(live.id)) and held.yields_to(live):
+                await self.delete(held)
             if sum(held.key == who.key for held in self.lives.values()) >= who.max_sandboxes:
                 raise quota.exceeded(who)
             if live.id in self.lives:
-                raise _taken(live)
+                raise taken(live.id)
             self.lives[live.id] = live
             try:
                 live.version = await self.store.put(live.record(), expect=0)
             except Conflict:
-                raise _taken(live) from None
+                raise taken(live.id) from None
             finally:
                 if not live.version:
                     del self.lives[live.id]
@@ -123,7 +131,7 @@ class Fleet:
         except BaseException:
             self._release(live)
             raise
-        self._gone.pop(live.id, None)
+        self._gone.forget(live.id)
         self.bus.say("created", live.id, live.tenant, labels=live.labels)
 
     def _make(self, live: Live, how: Callable[[], Sandbox], inherits: bool = False) -> None:
@@ -169,11 +177,7 @@ class Fleet:
         live = self.lives.get(id)
         if live and live.seen_by(who) and live.kind == kind:
             return live
-        tenant, reason = self._gone.get(id, ("", ""))
-        if reason and (who.admin or tenant == who.tenant):
-            code = "infra.sandbox_lost" if reason.startswith("lost") else "client.gone"
-            raise refused(f"{kind} {id} is gone: {reason}", code, effect="unknown", retry="fresh")
-        raise refused(f"there is no {kind} {id[:100]}", MISSING[kind])
+        raise self._gone.told(id, who, kind)
 
     async def locate(self, id: str, who: Principal, kind: Kind = "sandbox") -> Live:
         """As `get`; raises `client.other_server`, which names it and its address, where another one holds it."""
@@ -218,14 +222,12 @@ class Fleet:
             del self._closing[live.id]
         self.lives.pop(live.id, None)
         self._release(live)
-        self._gone[live.id] = (live.tenant, why)
-        while len(self._gone) > REMEMBERED:
-            self._gone.popitem(last=False)
-        self.bus.say(why.split()[0], live.id, live.tenant)
+        self._gone.remember(live.id, live.tenant, why)
+        self.bus.say(why.partition(":")[0], live.id, live.tenant)
 
     def lost(self, record: Record) -> None:
         """It died with the server that held it."""
-        self._gone[record.id] = (record.tenant, "lost: the server that held it died")
+        self._gone.remember(record.id, record.tenant, "lost: the server that held it died")
         self.bus.say("lost", record.id, record.tenant)
 
     def _release(self, live: Live) -> None:
@@ -244,7 +246,3 @@ class Fleet:
 
 def new_id(prefix: str = "sb") -> str:
     return f"{prefix}-{secrets.token_hex(10)}"
-
-
-def _taken(live: Live) -> SandboxError:
-    return refused(f"there is a {live.kind} {live.id} already", "client.id_taken")

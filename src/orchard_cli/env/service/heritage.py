@@ -37,6 +37,13 @@ class Keeps(Protocol):
     def note(self, text: str) -> None: ...
 
 
+@runtime_checkable
+class Checks(Protocol):
+    """A back end that says at once what it will refuse, so that nothing is written down of it."""
+
+    def check(self, spec: Spec) -> None: ...
+
+
 def noted(env: Env, live: Live, box: Sandbox) -> Sandbox:
     """Say of a sandbox what it is, if it can outlive us. Raises `SandboxError` if it is gone; blocks."""
     if getattr(env, "outlives", False) and isinstance(box, Keeps):

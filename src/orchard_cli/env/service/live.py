@@ -14,6 +14,8 @@ from .keys import Principal
 from .problem import fault_view, refused
 from .store.store import Kind, Record
 
+FAILED_S = 60.0  # that one whose creation failed is told of, and its name kept from others
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -22,6 +24,13 @@ class Terms:
     lease_s: float = 900.0
     max_lease_s: float = 86_400.0
     max_lifetime_s: float = 7 * 86_400.0
+
+
+def granted(lease_s: float) -> Terms:
+    """What follows from the lease that an operator gives: it is never cut by what is granted at most."""
+    plain = Terms()
+    most = max(plain.max_lease_s, lease_s)
+    return Terms(lease_s, most, max(plain.max_lifetime_s, most))
 
 
 @dataclass
@@ -55,6 +64,8 @@ class Live:
 
     @property
     def lease_s(self) -> float:
+        if self.state == "failed":
+            return FAILED_S  # it holds nothing
         return min(self.lifetime.lease_s or self.terms.lease_s, self.terms.max_lease_s)
 
     @property
@@ -101,8 +112,12 @@ class Live:
         self.settled.set()
 
     def failed(self, error: SandboxError) -> None:
-        self.fault, self.state = error, "failed"
+        self.fault, self.state, self.renewed = error, "failed", time.monotonic()
         self.settled.set()
+
+    def yields_to(self, other: "Live") -> bool:
+        """One whose creation failed holds nothing, so that its owner may use the name again."""
+        return self.state == "failed" and (self.tenant, self.kind) == (other.tenant, other.kind)
 
     def open_box(self) -> tuple[Sandbox, Execs]:
         """What commands run in. Raises what its creation failed with, or `client.not_ready`."""

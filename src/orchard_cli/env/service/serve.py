@@ -13,6 +13,7 @@ import uvicorn
 from ...errors import ConfigError, OrchardError
 from ..sandbox import Env
 from .app import application
+from .http import Http
 from .service import Service, Settings
 
 GRACE_S = 5  # for requests in flight when the server is told to stop
@@ -68,6 +69,7 @@ async def _opened(env: Env, settings: Settings) -> AsyncIterator[uvicorn.Server]
         config = uvicorn.Config(
             application(service),
             lifespan="off",
+            http=Http,
             log_level="critical",
             access_log=False,
             server_header=False,

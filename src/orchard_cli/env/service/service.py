@@ -5,6 +5,7 @@ import hashlib
 import os
 import secrets
 import socket
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,6 +49,11 @@ class Settings:
     url: str = ""  # where others reach this server
     dead_s: float = DEAD_S  # a server that has not written to a shared store for so long is dead
 
+    def __post_init__(self) -> None:
+        if self.database and not self.database.startswith(("postgresql://", "postgres://")):
+            kind = self.database.partition("://")[0]  # the rest may hold a password
+            raise ConfigError(f"--database: `{kind}` is no store that servers can share", hint="postgresql://HOST/NAME")
+
 
 class Service:
     """Made by `open`, inside the event loop that serves it."""
@@ -79,7 +85,7 @@ class Service:
     @classmethod
     async def open(cls, env: Env, settings: Settings) -> "Service":
         """Raises `ConfigError` if another server uses the state folder, `SandboxError` if the store fails."""
-        settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        usable(settings.state)
         lock = FileLock(settings.state / "lock")
         try:
             lock.acquire(timeout=0)
@@ -115,6 +121,19 @@ class Service:
     def ready(self) -> dict[str, bool]:
         """What must hold for this server to take work."""
         return {"store": self.upkeep.healthy, "audit": self.audit.ok, "open": not self.fleet.stopping}
+
+
+def usable(state: Path) -> None:
+    """The folder is there and can be written. Raises `ConfigError`."""
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=state):
+            pass
+    except OSError as error:
+        said = "it is a file" if state.is_file() else error.strerror or str(error)
+        raise ConfigError(
+            f"--state {state} cannot be used: {said}", hint="name a folder that this user can write"
+        ) from error
 
 
 async def _open_store(settings: Settings) -> Store:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import ConfigError
+from ...errors import ConfigError, SandboxError
 from ..network.endpoint import CALLS, ModelEndpoint
 from ..sandbox import Bind, Limits, Spec
 from .bodies import ModelBody, SandboxBody
@@ -19,6 +19,7 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED = "orchard/"  # prefix of labels that only the service sets
 MAX_LABELS = 32
+NEW = "new"  # `orchard env exec new …`: one of this name could never be meant
 
 
 @dataclass
@@ -78,11 +79,7 @@ class Specs:
     def read(self, body: SandboxBody, tenant: str, proof: str) -> tuple[Spec, list[Path]]:
         """The spec, and the uploaded trees that it takes (to be released when the sandbox is gone)."""
         check_labels(body.labels)
-        if body.id and not LABEL.fullmatch(body.id):
-            raise refused(
-                "an id is up to 63 lower-case letters, digits and `-`, and begins and ends with one of the former",
-                "client.bad_request",
-            )
+        check_id(body.id)
         for name, value in body.env.items():
             if not VARIABLE.fullmatch(name) or "\0" in value:
                 raise refused(f"`{name!s:.80}` cannot be an environment variable", "client.bad_request")
@@ -137,6 +134,25 @@ class Specs:
         if not path.is_absolute() or not path.exists():
             raise refused(f"there is no {rest} on the server's host", "client.no_such_tree")
         return path
+
+
+def check_id(id: str) -> None:
+    """Of a sandbox that a client names itself; empty where it does not."""
+    if id and not LABEL.fullmatch(id):
+        raise refused(
+            "an id is up to 63 lower-case letters, digits and `-`, and begins and ends with one of the former",
+            "client.bad_request",
+            hint="such as box-1; without one it is made up",
+        )
+    if id == NEW:
+        text = f"`{NEW}` is no id: it asks the command line for a new sandbox"
+        raise refused(text, "client.bad_request", hint="such as box-1; without one it is made up")
+
+
+def taken(id: str) -> SandboxError:
+    """The same words whoever holds it: ids are the server's, and whose they are is nobody else's business."""
+    hint = "choose another, or give none: one is made up then"
+    return refused(f"the id {id} is taken", "client.id_taken", hint=hint)
 
 
 def check_labels(labels: dict[str, str]) -> None:

@@ -7,13 +7,14 @@ import asyncio
 from base64 import b64decode
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Annotated
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ....errors import SandboxError
 from ...execution import Execution as Running
+from ..bodies import Side
 from ..command import Execution
 from ..keys import Principal
 from ..problem import refused, status_of
@@ -43,7 +44,8 @@ async def attach(service: Service, who: Principal, websocket: WebSocket) -> None
     await websocket.accept()
     live.touch()
     said = asyncio.create_task(_outward(websocket, execution, int(after)))
-    heard = asyncio.create_task(Inward(service, websocket, handle).run())
+    inward = Inward(service, websocket, handle)
+    heard = asyncio.create_task(inward.run())
     try:
         await asyncio.wait([said, heard], return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -56,7 +58,7 @@ async def attach(service: Service, who: Principal, websocket: WebSocket) -> None
         if left and handle and websocket.query_params.get("kill_on_detach") == "1":
             await service.fleet.chore(handle.cancel)
     with suppress(RuntimeError, WebSocketDisconnect):
-        await websocket.close(POLICY if left else 1000)
+        await websocket.close(POLICY if left else 1000, inward.wrong[:120] if left else None)
 
 
 async def _outward(websocket: WebSocket, execution: Execution, after: int) -> None:
@@ -68,21 +70,33 @@ async def _outward(websocket: WebSocket, execution: Execution, after: int) -> No
             await websocket.send_text(msgspec.json.encode(frame).decode())
 
 
+class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message of text."""
+
+    resize: tuple[Side, Side] | None = None
+    signal: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
+    eof: bool = False
+    cancel: bool = False
+
+
 class Inward:
     """What the client says. Input waits for a command that does not read; signals pass it by."""
 
     def __init__(self, service: Service, websocket: WebSocket, handle: Running | None):
         self._chore, self._websocket, self._handle = service.fleet.chore, websocket, handle
         self._input: asyncio.Queue[bytes] = asyncio.Queue(AHEAD)
+        self.wrong = ""  # what was said that means nothing
 
     async def run(self) -> None:
         """Returns when the client has left or said something that means nothing."""
         feeding = asyncio.create_task(self._feed())
         try:
-            with suppress(WebSocketDisconnect, SandboxError, ValueError, TypeError, KeyError):
+            with suppress(WebSocketDisconnect):
                 while (message := await self._websocket.receive())["type"] == "websocket.receive":
                     data = message.get("bytes")
                     await (self._control(message["text"]) if data is None else self._data(data))
+        except (SandboxError, ValueError) as error:
+            self.wrong = str(error)
         finally:
             feeding.cancel()
 
@@ -93,19 +107,18 @@ class Inward:
             await self._input.put(data[1:])
 
     async def _control(self, text: str) -> None:
-        said: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
+        said = msgspec.json.decode(text, type=Said)
         handle = self._handle
         if handle is None:
             raise ValueError("this command has ended")
-        if "resize" in said:
-            rows, cols = map(int, said["resize"])
+        if said.resize:
+            rows, cols = said.resize
             await self._chore(lambda: handle.resize(rows, cols))
-        if "signal" in said:
-            number = int(said["signal"])
+        if number := said.signal:
             await self._chore(lambda: handle.signal(number))
-        if said.get("eof"):
+        if said.eof:
             await self._input.put(b"")
-        if said.get("cancel"):
+        if said.cancel:
             await self._chore(handle.cancel)
 
     async def _feed(self) -> None:

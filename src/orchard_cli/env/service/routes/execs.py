@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from ....errors import SandboxError
 from ...execution import Execution as Running
-from ..bodies import ExecBody, ExecView
+from ..bodies import ExecBody, ExecView, brief
 from ..call import Call, Operation, json, stream
 from ..command import Execution
 from ..execs import new_id
@@ -64,7 +64,7 @@ async def look(call: Call) -> Response:
 
 async def listing(call: Call) -> Response:
     live = await call.service.fleet.locate(call.path("id"), call.who)
-    return json(live.execs.list() if live.execs else [])
+    return json([brief(view) for view in live.execs.list()] if live.execs else [])
 
 
 async def events(call: Call) -> Response:
@@ -142,13 +142,13 @@ async def stdin(call: Call) -> Response:
 
 
 async def signal(call: Call) -> Response:
-    handle, number = await _handle(call), int(call.number("number", 15, 64))
+    handle, number = await _handle(call), call.whole("number", 15, 1, 64)
     return await _tell(call, b"", lambda: handle.signal(number))
 
 
 async def resize(call: Call) -> Response:
     handle = await _handle(call)
-    rows, cols = (int(call.number(name, 24, 10_000)) for name in ("rows", "cols"))
+    rows, cols = call.whole("rows", 24, 1, 65_535), call.whole("cols", 80, 1, 65_535)
     return await _tell(call, b"", lambda: handle.resize(rows, cols))
 
 
@@ -169,7 +169,7 @@ OPERATIONS = (
     ),
     Operation("POST", f"{BASE}/{{exec}}/signal", "use", signal, "Signal all of it", query=("number",)),
     Operation("POST", f"{BASE}/{{exec}}/resize", "use", resize, "Its terminal's size", query=("rows", "cols")),
-    Operation("GET", BASE, "read", listing, "Commands that are known", None, ExecView),
+    Operation("GET", BASE, "read", listing, "Commands that are known, without output", None, ExecView),
     Operation("GET", f"{BASE}/{{exec}}", "read", look, "Wait for its end", None, ExecView, 200, ("wait",)),
     Operation(
         "GET",

@@ -1,7 +1,8 @@
 """What a sandbox may reach: looked up, and changed while it runs."""
 
-from dataclasses import replace
+from dataclasses import replace as changed
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from ...network.ways import Ways
@@ -22,8 +23,11 @@ def _ways(live: Live) -> Ways | None:
 async def look(call: Call) -> Response:
     live = await call.service.fleet.locate(call.path("id"), call.who)
     ways = _ways(live)
-    changeable = ways is not None and ways.egress is not None
-    return json(NetworkView(network=live.spec.network, allow=live.spec.allow, changeable=changeable))
+    view = NetworkView(network=live.spec.network, allow=live.spec.allow, changeable=False)
+    if ways is not None:
+        changeable, decisions = ways.egress is not None, ways.decisions()[-SHOWN:]
+        view = replace(view, changeable=changeable, logged_as=ways.sandbox, decisions=decisions)
+    return json(view)
 
 
 async def change(call: Call) -> Response:
@@ -34,12 +38,13 @@ async def change(call: Call) -> Response:
         raise refused("this back end cannot change the network of a sandbox", "client.unsupported")
     fleet, (box, _) = call.service.fleet, live.open_box()
     ended = await fleet.chore(lambda: ways.change(body.network, body.allow))
-    live.spec = replace(live.spec, network=body.network, allow=body.allow)
+    live.spec = changed(live.spec, network=body.network, allow=body.allow)
     await fleet.chore(lambda: noted(fleet.env, live, box))
     call.service.bus.say("network", live.id, live.tenant, network=body.network)
     return json(NetworkView(network=body.network, allow=body.allow, changeable=True, ended=ended))
 
 
+SHOWN = 200
 PATH = "/v1/sandboxes/{id}/network"
 OPERATIONS = (
     Operation("GET", PATH, "read", look, "What it may reach", None, NetworkView),

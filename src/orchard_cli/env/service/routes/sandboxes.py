@@ -107,7 +107,7 @@ def _listing(kind: Kind) -> Any:
 def _label(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise refused("a label is asked for as `label=key=value`", "client.bad_request")
+        raise refused(f"the label `{text[:80]}` is not KEY=VALUE", "client.bad_request", hint="?label=KEY%3DVALUE")
     return key, value
 
 
@@ -183,6 +183,8 @@ async def snapshot(call: Call) -> Response:
 
 
 LIST = ("label", "after", "limit")
+WAIT = ("wait",)
+ONE = "/v1/sandboxes/{id}"
 OPERATIONS = (
     Operation("POST", "/v1/sandboxes", "create", create, "Make one", SandboxBody, SandboxView, 201, ("wait",)),
     Operation("GET", "/v1/sandboxes", "read", _listing("sandbox"), "List", None, Page, 200, LIST),
@@ -192,9 +194,7 @@ OPERATIONS = (
     Operation("DELETE", "/v1/sandboxes/{id}", "create", delete, "Close it and every trace", status=204),
     Operation("POST", "/v1/sandboxes/{id}/lease", "use", renew, "Renew its lease", LeaseBody, Renewed),
     Operation("POST", "/v1/sandboxes/{id}/fork", "create", fork, "Copies of its files", ForkBody, Page, 201, ("wait",)),
-    Operation(
-        "POST", "/v1/sandboxes/{id}/snapshots", "create", snapshot, "Keep its files", SnapshotBody, SandboxView, 201
-    ),
+    Operation("POST", f"{ONE}/snapshots", "create", snapshot, "Keep its files", SnapshotBody, SandboxView, 201, WAIT),
     Operation("GET", "/v1/snapshots", "read", _listing("snapshot"), "List snapshots", None, Page, 200, LIST),
     Operation("DELETE", "/v1/snapshots/{id}", "create", delete_snapshot, "Delete a snapshot", status=204),
 )
