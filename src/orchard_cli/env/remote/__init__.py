@@ -4,5 +4,6 @@ from .aio import AsyncEnv, AsyncSandbox
 from .env import RemoteEnv
 from .sandbox import RemoteSandbox
 from .settings import open_remote
+from .snapshots import Snapshots
 
-__all__ = ["AsyncEnv", "AsyncSandbox", "RemoteEnv", "RemoteSandbox", "open_remote"]
+__all__ = ["AsyncEnv", "AsyncSandbox", "RemoteEnv", "RemoteSandbox", "Snapshots", "open_remote"]

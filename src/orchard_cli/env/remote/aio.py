@@ -1,19 +1,22 @@
 """The same client for asyncio: each call runs on a thread of its own pool, so there is one core and one behaviour."""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+import socket
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..execution import Event
 from ..sandbox import ExecResult, Spec
+from .aio_execution import AsyncAttachment, AsyncExecution
+from .bridge import awaited, drawn
 from .env import RemoteEnv
 from .sandbox import RemoteSandbox
 
 T = TypeVar("T")
 THREADS = 256
+Pieces = Iterable[bytes] | AsyncIterable[bytes]
 
 
 class AsyncEnv:
@@ -21,11 +24,11 @@ class AsyncEnv:
 
     def __init__(self, url: str, key: str = "", **options: Any):
         self._make = lambda: RemoteEnv(url, key, **options)
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="orchard-env")
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="orchard-env")
         self._env: RemoteEnv | None = None
 
     async def call(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return await asyncio.get_running_loop().run_in_executor(self.pool, work)
 
     async def open(self, spec: Spec) -> "AsyncSandbox":
         assert self._env is not None, "use `async with`"
@@ -39,7 +42,7 @@ class AsyncEnv:
     async def __aexit__(self, *exc: object) -> None:
         if self._env:
             await self.call(self._env.close)
-        self._pool.shutdown(wait=False)
+        self.pool.shutdown(wait=False)
 
 
 class AsyncSandbox:
@@ -52,34 +55,42 @@ class AsyncSandbox:
     async def exec(self, command: str | Sequence[str], **options: Any) -> ExecResult:
         return await self._env.call(lambda: self._box.exec(command, **options))
 
+    async def start(self, command: str | Sequence[str], **options: Any) -> AsyncExecution:
+        """One that goes on: to be followed, fed, signalled, waited for. Options as those of `RemoteSandbox.start`."""
+        return AsyncExecution(self._env, await self._env.call(lambda: self._box.start(command, **options)))
+
+    async def executions(self) -> tuple[AsyncExecution, ...]:
+        return tuple(AsyncExecution(self._env, each) for each in await self._env.call(self._box.executions))
+
+    async def attach(self, execution: AsyncExecution, **options: Any) -> AsyncAttachment:
+        """One connection to a command, for terminals. Options as those of `RemoteSandbox.attach`."""
+        plain = execution.plain
+        return AsyncAttachment(self._env, await self._env.call(lambda: self._box.attach(plain, **options)))
+
     async def stream(self, command: str | Sequence[str], **options: Any) -> AsyncIterator[Event]:
-        """Frames as they come. Leaving early ends the reading, not the command."""
-        loop, frames = asyncio.get_running_loop(), asyncio.Queue[Any](256)
-        left = threading.Event()
+        """Start, and its events as they come. Leaving early ends the reading, not the command."""
+        async for event in awaited(self._env.pool, lambda: self._box.start(command, **options).events()):
+            yield event
 
-        def pump() -> None:
-            end: object = None
-            try:
-                for frame in self._box.start(command, **options).events():
-                    asyncio.run_coroutine_threadsafe(frames.put(frame), loop).result()
-                    if left.is_set():
-                        return
-            except Exception as error:  # noqa: BLE001 - raised again where it is awaited
-                end = error
-            asyncio.run_coroutine_threadsafe(frames.put(end), loop)
+    def fetch(self, path: str) -> AsyncIterator[bytes]:
+        """A file of any size, in pieces."""
+        return awaited(self._env.pool, lambda: self._box.fetch(path))
 
-        pumping = loop.run_in_executor(self._env._pool, pump)
-        try:
-            while (frame := await frames.get()) is not None:
-                if isinstance(frame, Exception):
-                    raise frame
-                yield frame
-        finally:
-            left.set()
-            while not pumping.done():  # make room for what it still holds
-                if not frames.empty():
-                    frames.get_nowait()
-                await asyncio.sleep(0.001)
+    async def store(self, path: str, pieces: Pieces, *, mode: int = 0o644) -> None:
+        loop = asyncio.get_running_loop()
+        await self._env.call(lambda: self._box.store(path, drawn(pieces, loop), mode=mode))
+
+    def pack(self, path: str = ".") -> AsyncIterator[bytes]:
+        """A directory as a tar, in pieces."""
+        return awaited(self._env.pool, lambda: self._box.pack(path))
+
+    async def unpack(self, path: str, tar: Pieces) -> None:
+        loop = asyncio.get_running_loop()
+        await self._env.call(lambda: self._box.unpack(path, drawn(tar, loop)))
+
+    async def connect(self, port: int, *, timeout_s: float = 5.0) -> socket.socket:
+        """See `Sandbox.connect`; `asyncio.open_connection(sock=…)` makes streams of it."""
+        return await self._env.call(lambda: self._box.connect(port, timeout_s=timeout_s))
 
     async def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes:
         return await self._env.call(lambda: self._box.read(path, max_bytes=max_bytes))
