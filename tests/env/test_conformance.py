@@ -5,6 +5,7 @@ The tests with names of defects are faults that were reproduced in other service
 
 import hashlib
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -73,8 +74,19 @@ def test_background_child_returns_immediately(box: Sandbox) -> None:
 
 
 def test_login_env_keeps_traceback(box: Sandbox) -> None:
-    result = box.exec("bash -lc 'exec python3 -c \"import nope\"'")
+    result = box.exec("python3 -c 'import nope'", login=True)
     assert result.stderr.startswith(b"Traceback") and b"nope" in result.stderr
+
+
+def test_login_env_is_read_once_and_comes_over_ours(box: Sandbox) -> None:
+    profile = "echo noise; echo run >>~/runs; export FROM=profile PATH=/mine:$PATH"
+    box.exec(f"echo {shlex.quote(profile)} >~/.bash_profile")
+    for env in ({}, {"FROM": "call"}):
+        result = box.exec("echo $FROM; echo $PATH", env=env, login=True)
+        assert result.stdout.startswith(env.get("FROM", "profile").encode() + b"\n/mine:/")
+    assert box.start("echo $FROM", login=True).wait(30).stdout == b"profile\n"
+    assert box.exec("cat ~/runs; rm ~/runs ~/.bash_profile").stdout == b"run\n"
+    assert box.exec("echo $FROM").stdout == b"\n"
 
 
 def test_missing_cwd_is_an_error_and_not_the_root(box: Sandbox) -> None:

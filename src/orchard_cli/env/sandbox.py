@@ -72,6 +72,7 @@ class Sandbox(Protocol):
         stdin: bytes = b"",
         max_bytes: int = 1_048_576,  # kept per stream, half head and half tail
         merge: bool = False,  # stderr into stdout, in order
+        login: bool = False,  # with what profile scripts set; they run once in a sandbox
     ) -> ExecResult:
         """Run one command in a session of its own; return when its leader ends (never waits for EOF)."""
         ...
@@ -88,6 +89,7 @@ class Sandbox(Protocol):
         terminal: Terminal | None = None,
         max_bytes: int = 1_048_576,
         merge: bool = False,
+        login: bool = False,
         no_output_timeout_s: float = 0.0,  # ended after so long a silence; 0: never
         kill_grace_s: float = 0.5,  # between TERM and KILL
         spool_bytes: int = 0,  # kept of all that it says, per stream, on the sandbox's disk: see `Execution.spooled`

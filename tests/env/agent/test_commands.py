@@ -238,7 +238,7 @@ def test_login_env_keeps_traceback(place: Place) -> None:
     home = Path(place.workdir).parent
     (home / ".bash_profile").write_text("echo noise; echo more >&2; export FROM_PROFILE=1; echo x >>~/profile-runs\n")
     for _ in range(3):
-        result = start(place.channel, "echo $FROM_PROFILE; python3 -c 'import nope'", login=True).wait()
+        result = start(place.channel, "echo $FROM_PROFILE; python3 -c 'import nope'", login={}).wait()
         assert result.stdout == b"1\n"
         assert result.stderr.startswith(b"Traceback") and result.stderr.rstrip().endswith(b"'nope'")
     assert (home / "profile-runs").read_text() == "x\n"

@@ -75,11 +75,13 @@ class Commands:
             raise Problem(429, "capacity.agent_busy", f"{MAX_RUNNING} commands are running", "infra")
         head, _, data = request.body.partition(b"\n")
         order = Order(_object(head), data)
-        if order.login and not self._login.known:
+        if order.login is not None and not self._login.known:
             # Started again from here, under the same key, once the environment is known.
-            self._login.learn(lambda: self._again(connection, request))
+            self._login.learn(order.login, lambda: self._again(connection, request))
             return
-        execution = Execution(self, order, self._login.env if order.login else self._base, key=name, digest=digest)
+        execution = Execution(
+            self, order, self._base if order.login is None else self._login.env, key=name, digest=digest
+        )
         self._executions[execution.id] = self._by_key[name] = execution
         self._keys[execution.id] = key
         if execution.state == "running":

@@ -23,11 +23,13 @@ class Login:
         self._waiting: list[Callable[[], None]] = []
         self._execution: Execution | None = None
 
-    def learn(self, then: Callable[[], None]) -> None:
+    def learn(self, env: dict[str, str], then: Callable[[], None]) -> None:
+        """`env` is what that shell begins with, the first time that one is asked for."""
         self._waiting.append(then)
         if self._execution is None:
+            self.env = {**self._base, **env}
             given = {"argv": ["bash", "-lc", SCRIPT], "timeout_s": DEADLINE_S, "ring_bytes": 0, "cwd": "/"}
-            self._execution = Execution(self._house, Order(given, b""), self._base)
+            self._execution = Execution(self._house, Order(given, b""), self.env)
             if self._execution.state == "done":
                 self._learned()
             else:
@@ -40,7 +42,8 @@ class Login:
         _, mark, found = said.partition(f"{MARK}\0")  # profiles talk
         pairs = (entry.partition("=") for entry in found.split("\0"))
         fresh = {name: value for name, _, value in pairs if name and name not in OWN}
-        self.env = {**self._base, **fresh} if mark and record["exit_code"] == 0 else self._base
+        if mark and record["exit_code"] == 0:
+            self.env = {**self.env, **fresh}
         calls, self._waiting = self._waiting, []
         for call in calls:
             call()

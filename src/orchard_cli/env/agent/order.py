@@ -11,7 +11,7 @@ class Order:
     FIELDS = {
         **{"argv": list, "script": str, "cwd": str, "env": dict, "stdin": str, "tty": dict, "timeout_s": float},
         **{"no_output_timeout_s": float, "kill_grace_s": float, "max_bytes": int, "ring_bytes": int},
-        **{"spool_bytes": int, "paced": bool, "merge": bool, "linger": str, "login": bool},
+        **{"spool_bytes": int, "paced": bool, "merge": bool, "linger": str, "login": dict},
     }
 
     def __init__(self, given: Json, data: bytes):
@@ -38,7 +38,7 @@ class Order:
         self.paced = bool(get("paced"))
         self.merge = bool(get("merge")) or self.tty is not None
         self.linger: str = get("linger") or "keep"
-        self.login = bool(get("login"))
+        self.login: dict[str, str] | None = get("login")  # what a login shell begins with
         self._check()
 
     def _check(self) -> None:
@@ -48,6 +48,7 @@ class Order:
             *(self.argv or ()),
             *self.env,
             *(v for v in self.env.values() if v is not None),
+            *(word for pair in (self.login or {}).items() for word in pair),
         ]
         if (self.argv is None) == (self.script is None) or self.argv == []:
             raise Problem(400, "client.bad_argument", "give either argv or script, and not an empty one")

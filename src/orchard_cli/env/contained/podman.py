@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
-from ..local.sandbox import no_live_fork
+from ..local.refusals import no_live_fork
 from ..sandbox import Limits
 from .held import Held, line
 from .making import DOOR, WATCHED, Making, failed

@@ -15,6 +15,7 @@ from ..running import known, order, run, start
 from ..sandbox import Sandbox
 from ..wire import Dial
 from .link import Reply
+from .refusals import bad_argument, check_words, closed, no_live_fork, refused
 
 GIT_ENV = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
 APPLY = """
@@ -68,10 +69,11 @@ class LocalSandbox:
         stdin: bytes = b"",
         max_bytes: int = 1_048_576,
         merge: bool = False,
+        login: bool = False,
         key: str = "",  # as for `start`
     ) -> ExecResult:
         options = {"timeout_s": timeout_s, "cwd": cwd, "max_bytes": max_bytes, "merge": merge}
-        body = order(command, stdin, env={**self._env, **(env or {})}, ring_bytes=0, **options)
+        body = order(command, stdin, **self._variables(env, login), ring_bytes=0, **options)
         return run(self._open(), body, timeout_s, key)
 
     def start(
@@ -86,6 +88,7 @@ class LocalSandbox:
         terminal: Terminal | None = None,
         max_bytes: int = 1_048_576,
         merge: bool = False,
+        login: bool = False,
         no_output_timeout_s: float = 0.0,
         kill_grace_s: float = 0.5,
         spool_bytes: int = 0,
@@ -97,7 +100,7 @@ class LocalSandbox:
             key=key,
             timeout_s=timeout_s,
             cwd=cwd,
-            env={**self._env, **(env or {})},
+            **self._variables(env, login),
             stdin=stdin,
             terminal=terminal,
             max_bytes=max_bytes,
@@ -108,6 +111,10 @@ class LocalSandbox:
             paced=paced,
         )
 
+    def _variables(self, env: Mapping[str, str] | None, login: bool) -> dict[str, Any]:
+        """Ours are what a login shell begins with, else what commands get; their own come over either."""
+        return {"env": env or {}, "login": self._env} if login else {"env": {**self._env, **(env or {})}}
+
     def executions(self) -> tuple[Execution, ...]:
         return known(self._open())
 
@@ -116,36 +123,36 @@ class LocalSandbox:
         self._ask("note", note=text)
 
     def read(self, path: str, *, max_bytes: int = 16_777_216) -> bytes:
-        _check_words(path)
+        check_words(path)
         return self._open().ask("GET", "/v1/files", query={"path": path, "most": max_bytes}, again=True).body
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        _check_words(path)
+        check_words(path)
         self._open().ask("PUT", "/v1/files", data, query={"path": path, "mode": f"{mode:o}"}, wait_s=600, again=True)
 
     def fetch(self, path: str) -> Iterator[bytes]:
         """A file of any size, in pieces."""
-        _check_words(path)
+        check_words(path)
         with self._open().stream("GET", "/v1/files", query={"path": path}, wait_s=600) as (_, pieces):
             yield from pieces
 
     def store(self, path: str, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
         """As `write`, for a file of any size: whole or not at all."""
-        _check_words(path)
+        check_words(path)
         self._open().upload("/v1/files", pieces, query={"path": path, "mode": f"{mode:o}"}, wait_s=600)
 
     def list(self, path: str = ".") -> tuple[str, ...]:
-        _check_words(path)
+        check_words(path)
         answer = self._open().ask("GET", "/v1/list", query={"path": path, "brief": 1}, again=True)
         return tuple(answer.record())
 
     def pack(self, path: str = ".") -> Iterator[bytes]:
-        _check_words(path)
+        check_words(path)
         with self._open().stream("GET", "/v1/tar", query={"path": path}, wait_s=600) as (_, pieces):
             yield from pieces
 
     def unpack(self, path: str, tar: Iterable[bytes]) -> None:
-        _check_words(path)
+        check_words(path)
         self._open().upload("/v1/tar", tar, query={"path": path}, wait_s=600)
 
     def diff(self) -> str:
@@ -158,11 +165,11 @@ class LocalSandbox:
         result = self.exec(APPLY, stdin=os.fsencode(diff), env=GIT_ENV)
         if not result.ok:
             said = (result.stderr or result.stdout).decode(errors="replace").strip() or result.reason
-            raise _refused(f"the diff does not apply: {said[:2000]}", "patch_failed")
+            raise refused(f"the diff does not apply: {said[:2000]}", "patch_failed")
 
     def connect(self, port: int, *, timeout_s: float = 5.0) -> socket.socket:
         if not 0 < port < 65536:
-            raise _bad_argument(f"{port} is no port")
+            raise bad_argument(f"{port} is no port")
         reply, _ = self._ask("connect", port=port, timeout_s=timeout_s)
         return socket.socket(fileno=self._link.passed(reply["number"]))
 
@@ -212,38 +219,16 @@ class LocalSandbox:
 
     def _open(self) -> Channel:
         if self._closed:
-            raise _closed("none")
+            raise closed("none")
         return self._channel
 
     def _lost(self, effect: Effect) -> SandboxError:
         """Why the agent does not answer any more: the spawner knows."""
         if self._closed:
-            return _closed(effect)
+            return closed(effect)
         try:
             self._ask("state", wait_s=10.0)
         except SandboxError as error:
             fault = error.fault
             return SandboxError(str(error), code=fault.code, attributable=fault.attributable, effect=effect)
         return SandboxError("the agent of the sandbox does not answer", code="infra.agent_lost", effect=effect)
-
-
-def no_live_fork() -> SandboxError:
-    text = "a sandbox of this kind cannot be forked with its processes: env.isolation=gvisor can"
-    return _refused(text, "client.unsupported")
-
-
-def _closed(effect: Effect) -> SandboxError:
-    return _refused("this sandbox is closed", "client.closed", effect)
-
-
-def _check_words(*words: str) -> None:
-    if any("\0" in word for word in words):
-        raise _bad_argument("a path holds a NUL byte")
-
-
-def _bad_argument(message: str) -> SandboxError:
-    return _refused(message, "client.bad_argument")
-
-
-def _refused(message: str, code: str, effect: Effect = "none") -> SandboxError:
-    return SandboxError(message, code=code, attributable="client", effect=effect, retry="never")

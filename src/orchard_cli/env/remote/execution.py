@@ -103,6 +103,7 @@ def exec_body(
     stdin: bytes,
     max_bytes: int,
     merge: bool,
+    login: bool,
 ) -> ExecBody:
     script = os.fsencode(command) if isinstance(command, str) else None
     text: str | None
@@ -121,4 +122,5 @@ def exec_body(
         timeout_s=timeout_s,
         max_bytes=max_bytes,
         merge=merge,
+        login=login,
     )

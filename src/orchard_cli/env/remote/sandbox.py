@@ -52,8 +52,9 @@ class RemoteSandbox:
         stdin: bytes = b"",
         max_bytes: int = 1_048_576,
         merge: bool = False,
+        login: bool = False,
     ) -> ExecResult:
-        body = exec_body(command, timeout_s, cwd, env, stdin, max_bytes, merge)
+        body = exec_body(command, timeout_s, cwd, env, stdin, max_bytes, merge, login)
         until = time.monotonic() + timeout_s + SLACK_S
         wait = {"wait": min(timeout_s + 5.0, WAIT_S)}
         raw = self._ask("POST", "/execs", msgspec.json.encode(body), query=wait)
@@ -78,6 +79,7 @@ class RemoteSandbox:
         terminal: Terminal | None = None,
         max_bytes: int = 1_048_576,
         merge: bool = False,
+        login: bool = False,
         no_output_timeout_s: float = 0.0,
         kill_grace_s: float = 0.5,
         spool_bytes: int = 0,
@@ -86,7 +88,7 @@ class RemoteSandbox:
         key = key or secrets.token_hex(16)
         size = terminal or Terminal(0, 0)
         body = msgspec.structs.replace(
-            exec_body(command, timeout_s, cwd, env, stdin or b"", max_bytes, merge),
+            exec_body(command, timeout_s, cwd, env, stdin or b"", max_bytes, merge, login),
             open_stdin=stdin is None,
             rows=size.rows,
             cols=size.cols,

@@ -125,6 +125,7 @@ class ExecBody(Body, frozen=True):
     timeout_s: float = 60.0
     max_bytes: int = 1_048_576
     merge: bool = False
+    login: bool = False  # with what profile scripts set; they run once in a sandbox
     open_stdin: bool = False  # fed by POST …/stdin
     rows: Side = 0  # with `cols`: a terminal of that size
     cols: Side = 0

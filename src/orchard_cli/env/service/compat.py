@@ -138,9 +138,14 @@ async def run(call: Call) -> Response:
     live.touch()
     id = f"{live.id}.{new_id()}"  # their job ids stand alone: ours says where to look
     command = body.command if isinstance(body.command, str) else shlex.join(body.command)
-    argv = ("bash", "-lc", command) if body.login_shell else None if isinstance(body.command, str) else body.command
+    argv = None if isinstance(body.command, str) or body.login_shell else body.command
     wanted = ExecBody(
-        script=None if argv else command, argv=argv, cwd=body.cwd, env=body.env or {}, timeout_s=body.timeout_seconds
+        script=None if argv else command,
+        argv=argv,
+        cwd=body.cwd,
+        env=body.env or {},
+        timeout_s=body.timeout_seconds,
+        login=body.login_shell,
     )
 
     async def act() -> dict[str, Any]:

@@ -209,6 +209,8 @@ def _call(body: ExecBody) -> tuple[str | Sequence[str], dict[str, Any]]:
         "max_bytes": body.max_bytes,
         "merge": body.merge,
     }
+    if body.login:
+        options["login"] = True
     return command, options
 
 

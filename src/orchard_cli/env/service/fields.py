@@ -66,6 +66,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "timeout_s": "It is ended after so long; at most a week",
         "max_bytes": "Kept of each stream, half head and half tail; at most 64 MiB",
         "merge": "stderr into stdout, in order",
+        "login": "With what profile scripts set; they run once in a sandbox",
         "open_stdin": "More input is fed by POST …/stdin",
         "rows": "With `cols`: it gets a terminal of that size",
         "cols": "With `rows`: it gets a terminal of that size",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...errors import SandboxError
-from ..local.sandbox import no_live_fork
+from ..local.refusals import no_live_fork
 from ..sandbox import Env, Sandbox, Spec
 from . import heritage, quota
 from .bodies import Lifetime, SandboxBody, SandboxView
