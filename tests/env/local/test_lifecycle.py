@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -72,6 +73,28 @@ def test_killed_driver_takes_everything_along(how: str, tmp_path: Path) -> None:
     if how == "fork":
         os.killpg(driver.pid, signal.SIGKILL)
     driver.stdout.close()
+
+
+def test_no_command_takes_the_blame_for_the_end_of_its_sandbox() -> None:
+    """What begins while the sandbox ends finds neither room nor shell there: that is not the workload's doing."""
+    faults = set()
+
+    def begins(box: Sandbox) -> None:
+        with pytest.raises(SandboxError) as caught:
+            while True:
+                box.exec("true")
+        faults.add((caught.value.fault.code, caught.value.fault.attributable))
+
+    for _ in range(6):
+        with LocalEnv() as env, ThreadPoolExecutor() as pool:
+            box = env.open(Spec())
+            begun = [pool.submit(begins, box) for _ in range(4)]
+            time.sleep(0.1)
+            os.kill(env.spawner_pid, signal.SIGKILL)
+            for each in begun:
+                each.result(20)
+            box.close()
+    assert faults == {("infra.spawner_lost", "infra")}
 
 
 def test_killed_spawner_is_an_infrastructure_fault_and_is_replaced() -> None:

@@ -7,7 +7,8 @@ import asyncio
 import hashlib
 import secrets
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from ...errors import SandboxError
@@ -66,6 +67,9 @@ async def download(chore: Chore, box: Sandbox, path: str) -> tuple[int, AsyncIte
     return size, pieces()
 
 
+SHUTTING: set[asyncio.Task[None]] = set()  # the loop itself holds tasks weakly
+
+
 async def blocks(chore: Chore, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Pieces of a blocking stream, joined; the next block is read while one is on its way."""
     ahead = asyncio.ensure_future(chore(lambda: joined(pieces)))
@@ -74,7 +78,19 @@ async def blocks(chore: Chore, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
             ahead = asyncio.ensure_future(chore(lambda: joined(pieces)))
             yield block
     finally:
-        ahead.cancel()
+        shutting = asyncio.ensure_future(_shut(chore, ahead, pieces))
+        SHUTTING.add(shutting)
+        shutting.add_done_callback(SHUTTING.discard)
+
+
+async def _shut(chore: Chore, ahead: "asyncio.Future[bytes]", pieces: Iterator[bytes]) -> None:
+    """Whoever leaves in the middle leaves a connection to the agent behind: closed as soon as nobody reads from it."""
+    await asyncio.wait([ahead])
+    if not ahead.cancelled():
+        ahead.exception()  # told already, or of interest to nobody any more
+    if isinstance(pieces, Generator):
+        with suppress(RuntimeError):  # the service has stopped, and with it what it held
+            await chore(pieces.close)
 
 
 def joined(pieces: Iterator[bytes]) -> bytes:
