@@ -6,12 +6,13 @@ import io
 import os
 from collections.abc import Iterator
 
+from .admission import Refused, admit, as_it_is
 from .kinds import Any
 from .problem import Json, Problem
 from .transfer import Exchange
 
 BUFFER = 1 << 18
-MAX_ENTRIES, LONGEST = 1_000_000, 4000
+MAX_ENTRIES = 1_000_000
 
 
 class Writer(io.RawIOBase):
@@ -87,50 +88,13 @@ def unpack(exchange: Exchange) -> Json:
     try:
         source: Any = io.BufferedReader(Reader(exchange.body()), BUFFER)
         with tarfile.open(fileobj=source, mode="r|*", bufsize=BUFFER) as tar:
-            tar.copybufsize, tar.extraction_filter = BUFFER, _as_it_is  # type: ignore[attr-defined]
+            tar.copybufsize, tar.extraction_filter = BUFFER, as_it_is  # type: ignore[attr-defined]
             for member in tar:
                 size, count = size + member.size, count + 1
                 if size > most or count > entries:
                     raise Problem(413, "client.too_large", f"the archive has more than {most} bytes or {entries} names")
-                _admit(member, top)
+                admit(member, top)
                 tar.extract(member, top)
-    except tarfile.TarError as error:
+    except (tarfile.TarError, Refused) as error:
         raise Problem(400, "client.bad_archive", f"the archive cannot be unpacked: {error}") from None
     return {"entries": count, "bytes": size}
-
-
-def _as_it_is(member: Any, _: str) -> Any:
-    return member
-
-
-def _admit(member: Any, top: str) -> None:
-    """Refuse what would be written outside of `top`; the rest becomes ours, and nobody else may write it.
-
-    A link that stands where a link or a file goes gives way to it; one to a directory is followed where it stays below.
-    As `tarfile.data_filter` does, which images with an older Python lack, and which long paths get past in some.
-    """
-    member.name = member.name.lstrip("/")
-    folder, whole = os.path.dirname(member.name), os.path.join(top, member.name)
-    link = member.issym() or member.islnk()
-    if not (link or member.isreg() or member.isdir()):
-        raise _bad(member, "is a device or a pipe")
-    replaced = os.path.islink(whole) and not member.isdir()
-    if not _within(top, folder if link or replaced else member.name):
-        raise _bad(member, "leads outside")
-    if member.islnk() and not _within(top, member.linkname):
-        raise _bad(member, "links to a place outside")
-    if replaced or (link and os.path.lexists(whole) and not os.path.isdir(whole)):
-        os.unlink(whole)
-    mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
-    member.mode = mode if mode & 0o100 else mode & 0o666
-    member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
-
-
-def _within(top: str, path: str) -> bool:
-    """Where links and all lead. A path that is too long for the kernel is not followed to its end."""
-    whole = os.path.realpath(os.path.join(top, path))
-    return len(os.fsencode(whole)) < LONGEST and os.path.commonpath([top, whole]) == top
-
-
-def _bad(member: Any, why: str) -> Problem:
-    return Problem(400, "client.bad_archive", f"the archive cannot be unpacked: {member.name[:200]} {why}")

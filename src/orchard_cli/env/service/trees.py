@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ...errors import SandboxError
+from ..agent.admission import Refused, admit, as_it_is
 from .problem import refused
 
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -116,6 +117,7 @@ def extract(archive: tarfile.TarFile, target: Path) -> int:
     """See `unpack`; also for a stream. `target` must be new: nothing in it is looked at. Returns bytes of files."""
     entries = size = 0
     links: list[tarfile.TarInfo] = []
+    archive.extraction_filter = as_it_is
     for member in archive:
         entries, size = entries + 1, size + member.size
         if entries > MAX_ENTRIES or size > MAX_BYTES:
@@ -123,12 +125,20 @@ def extract(archive: tarfile.TarFile, target: Path) -> int:
         if member.issym():
             links.append(member)
         elif member.isreg() or member.isdir() or member.islnk():
-            archive.extract(member, target, filter="data")
+            _admit(member, target)
+            archive.extract(member, target)
         else:
             raise tarfile.TarError(f"{member.name!r} is neither file, directory nor link")
     for link in links:
         _link(target.resolve(), link)
     return size
+
+
+def _admit(member: tarfile.TarInfo, target: Path) -> None:
+    try:
+        admit(member, os.path.realpath(target))
+    except Refused as error:
+        raise tarfile.TarError(str(error)) from error
 
 
 def _link(root: Path, link: tarfile.TarInfo) -> None:
