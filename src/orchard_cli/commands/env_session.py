@@ -84,7 +84,12 @@ def images_of(texts: Iterable[str], isolation: str) -> dict[str, str]:
 
 def image_of(text: str, *, held: bool = False) -> tuple[str, str]:
     """With `held`, what is no path may be an image that an engine holds: whoever opens it will see."""
+    from ..env.contained.image import check, pin
+
     name, equals, path = text.partition("=")
+    place, digest = pin(path)
+    if held and place.exists():
+        check(place, digest)  # and again when it is read
     if not equals or not path or not (held or Path(path).exists()):
         raise ConfigError(
             f"--image {text}: not NAME=PATH of something that exists", hint="--image mini=/srv/roots/mini"

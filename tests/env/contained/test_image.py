@@ -1,13 +1,16 @@
 """Images without an engine: archives become roots, hostile ones become errors, and sandboxes are opened from them."""
 
+import hashlib
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from orchard_cli.commands.env_session import image_of
 from orchard_cli.env.contained.choose import contained
 from orchard_cli.env.contained.image import Images
 from orchard_cli.env.sandbox import Spec
+from orchard_cli.env.service.specs import Images as Offered
 from orchard_cli.errors import ConfigError, SandboxError
 
 from .images import base_layer, layer, save
@@ -20,6 +23,30 @@ def test_a_layer_hides_what_a_lower_one_had(tmp_path: Path) -> None:
     image = Images(tmp_path / "images").find(str(tmp_path / "image.tar"))
     assert sorted(str(path.relative_to(image.root)) for path in image.root.rglob("*")) == ["d", "d/b", "e", "e/y"]
     assert image.env == {"PATH": "/opt/bin"}
+
+
+def test_a_pinned_archive_is_that_one_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "i.tar"
+    save(path, [layer(("f", b"1"))], {})
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    image = Images(tmp_path / "images").find(f"{path}@sha256:{digest}")
+    assert (image.root / "f").read_bytes() == b"1"
+    assert image_of(f"mini={path}@sha256:{digest}", held=True) == ("mini", f"{path}@sha256:{digest}")
+    save(path, [layer(("f", b"2"))], {})
+    for text in (f"{path}@sha256:{digest}", f"{path}@sha256:", f"{tmp_path}@sha256:{digest}"):
+        with pytest.raises(SandboxError, match="not what it should be|no archive"):
+            Images(tmp_path / "others").find(text)
+        with pytest.raises(SandboxError):
+            image_of(f"mini={text}", held=True)
+
+
+def test_a_client_may_name_the_digest_too() -> None:
+    offered = Offered({"mini": "/srv/mini.tar@sha256:aa", "host": "host"})
+    assert offered.find("mini") == offered.find("mini@sha256:aa") == "/srv/mini.tar@sha256:aa"
+    for name in ("mini@sha256:bb", "mini@", "host@sha256:aa", "other@sha256:aa"):
+        with pytest.raises(SandboxError) as caught:
+            offered.find(name)
+        assert caught.value.fault.code == "client.unknown_image"
 
 
 def test_links_in_an_image_are_followed_inside_of_it(tmp_path: Path) -> None:

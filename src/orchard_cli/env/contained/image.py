@@ -1,7 +1,9 @@
 """What `Spec.image` may name: `host`, a directory, an archive (`docker save`, OCI, or a plain tar of a root), or an
-image that an engine of this machine holds. A directory comes of it, once; nothing is pulled from anywhere.
+image that an engine of this machine holds; an archive also as `PATH@sha256:HEX`, and an engine's image by its digest.
+A directory comes of it, once; nothing is pulled from anywhere.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -19,6 +21,7 @@ from .making import bad_spec
 ENGINES, DEADLINE_S = ("podman", "docker"), 900.0
 CONDA = ("opt/miniconda3/bin/python3", "opt/conda/bin/python3")
 PYTHONS = ("usr/bin/python3", "usr/local/bin/python3", "bin/python3", *CONDA)
+PIN = "@sha256:"
 PLACES = ":/usr/bin:/usr/local/bin"
 
 
@@ -51,11 +54,14 @@ class Images:
 
     def find(self, name: str) -> Image:
         """Raises `SandboxError` for what cannot be had."""
-        path = Path(name)
+        path, digest = pin(name)
         if path.is_dir():
+            check(path, digest)
             return Image(path.resolve())
         with self._lock:
             if name not in self._ready:
+                if path.is_file():
+                    check(path, digest)
                 self._ready[name] = self._unpacked(path) if path.is_file() else self._held(name)
             return self._ready[name]
 
@@ -91,6 +97,24 @@ class Images:
             raise bad_spec(f"{archive} is no image: {type(error).__name__}: {error}") from error
         pairs = (word.partition("=") for word in config.get("config", {}).get("Env") or ())
         return Image(root, {name: value for name, _, value in pairs})
+
+
+def pin(name: str) -> tuple[Path, str | None]:
+    """The path in `PATH@sha256:HEX`, and the digest; None: there is none."""
+    path, at, digest = name.partition(PIN)
+    return Path(path), digest if at else None
+
+
+def check(path: Path, digest: str | None) -> None:
+    """Raises `SandboxError` where an archive is not the one that was meant; without a digest any is."""
+    if digest is None:
+        return
+    if not path.is_file():
+        raise bad_spec(f"{path} is no archive, and nothing else has a digest of its own", hint="tar it first")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != digest:
+        raise bad_spec(f"{path} is not what it should be: its sha256 is {found}", hint=f"expected {digest}")
 
 
 def _plan(tar: tarfile.TarFile, names: set[str]) -> tuple[list[str], dict[str, Any]]:

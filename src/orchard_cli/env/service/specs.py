@@ -51,6 +51,9 @@ class SameHost:
         return hmac.compare_digest(shown.encode(), self.token.encode())
 
 
+PINNED = "the operator pins an image with --image NAME=IMAGE@sha256:HEX"
+
+
 @dataclass(frozen=True)
 class Images:
     """Name → what the back end opens for it. Only these may be used."""
@@ -58,8 +61,12 @@ class Images:
     names: dict[str, str]
 
     def find(self, name: str) -> str:
-        if name in self.names:
-            return self.names[name]
+        base, at, digest = name.partition("@")
+        if base in self.names:
+            kept = self.names[base]
+            if at and (not digest or kept.partition("@")[2] != digest):
+                raise refused(f"the image `{base}` is not offered by that digest", "client.unknown_image", hint=PINNED)
+            return kept
         raise refused(
             f"the image `{name}` is not offered here",
             "client.unknown_image",
