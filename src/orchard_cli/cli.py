@@ -61,7 +61,7 @@ def main() -> None:
     try:
         sys.exit(_run())
     except OrchardError as error:
-        if "--debug" in sys.argv:
+        if "--debug" in sys.argv and sys.argv[1:2] != ["env"]:  # there it is a word of somebody's command
             raise
         from .console import Console
 
