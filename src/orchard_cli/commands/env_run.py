@@ -118,6 +118,7 @@ class Feeding:
         except SandboxError as error:
             if error.fault.code not in OVER:
                 self.failed = error
+                _cancel(self._execution)  # it would wait for the rest
 
 
 def read_input() -> bytes:

@@ -26,7 +26,13 @@ def here() -> bool:
 def shell(box: RemoteSandbox) -> int:
     """An interactive shell until it ends; its exit code. It ends with the connection, too."""
     execution = box.start(SHELL, terminal=_size(), timeout_s=DAY_S, paced=True)
-    with box.attach(execution, kill_on_detach=True) as attached:
+    try:
+        attachment = box.attach(execution, kill_on_detach=True)
+    except BaseException:
+        with suppress(SandboxError):
+            execution.cancel()
+        raise
+    with attachment as attached:
         before = termios.tcgetattr(0)
         resized = signal.signal(signal.SIGWINCH, lambda number, frame: _resize(attached))
         try:

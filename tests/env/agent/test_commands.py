@@ -3,11 +3,16 @@
 import hashlib
 import json
 import os
+import threading
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from orchard_cli.env.agent.login import MARK, Login
 from orchard_cli.env.channel import Channel
 from orchard_cli.env.execution import Terminal
 from orchard_cli.env.running import order, run, start
@@ -308,3 +313,42 @@ def test_slow_follower_holds_nobody_up(place: Place) -> None:
         assert running.wait(20).stdout_bytes == 20_000_000
         assert time.monotonic() - began < 20
         assert any(b'"gap"' in piece for piece in pieces)
+
+
+def test_whoever_feeds_a_command_that_is_ended_is_told(place: Place) -> None:
+    runs = [start(place.channel, "sleep 60", stdin=None) for _ in range(8)]
+    feeding = [threading.Thread(target=partial(fault_of, each.write, bytes(2 << 20))) for each in runs]
+    for thread in feeding:
+        thread.start()
+    time.sleep(0.3)
+    for each in runs:
+        each.cancel()
+    for thread in feeding:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in feeding)
+
+
+def test_login_env_is_what_follows_the_last_mark(place: Place) -> None:
+    (place.workdir / ".bash_profile").write_text(
+        f"printf '{MARK}\\0X='; head -c 150000 /dev/zero | tr '\\0' x; printf '\\0'\n"
+    )
+    login = {"HOME": str(place.workdir)}
+    assert start(place.channel, "echo $X", login=login).wait().stdout == b"\n"
+
+
+def test_who_is_refused_a_login_env_does_not_run_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    done = SimpleNamespace(state="done", waiters=[], result=lambda: ({"kept": [0], "exit_code": 1}, b""))
+    made = iter([None, done])
+
+    def begin(*arguments: object) -> object:
+        if one := next(made):
+            return one
+        raise OSError("no descriptor is left")
+
+    monkeypatch.setattr("orchard_cli.env.agent.login.Execution", begin)
+    login = Login(cast(Any, None), {})
+    with pytest.raises(OSError, match="descriptor"):
+        login.learn({}, lambda: ran.append("refused"))
+    login.learn({}, lambda: ran.append("taken"))
+    assert ran == ["taken"]

@@ -249,3 +249,12 @@ def test_port_inside_is_reached_through_the_agent(place: Place) -> None:
                 near.shutdown(socket.SHUT_WR)
                 assert far.recv(100) == b""
     assert fault_of(place.channel.upgrade, f"/v1/ports/{port}", query={}, wait_s=10) == ("connect_refused", "unknown")
+
+
+def test_a_name_with_a_nul_is_refused(place: Place) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("x")
+        member.pax_headers = {"path": "a\0b"}
+        tar.addfile(member)
+    assert fault_of(ask, place, "PUT", "tar", data.getvalue(), path="nul")[0] == "client.bad_archive"

@@ -201,6 +201,20 @@ def test_leftovers_of_the_dead_are_swept_and_others_spared() -> None:
     mine.rmdir()
 
 
+def test_a_link_that_is_called_like_a_folder_of_the_dead_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may put one where all may write."""
+    closed = tmp_path / "theirs" / "closed"
+    closed.mkdir(parents=True)
+    closed.chmod(0o555)
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp" / f"orchard-env-{2**22 + 1}-1-x").symlink_to(closed.parent)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    leftovers.sweep()
+    assert closed.stat().st_mode & 0o777 == 0o555
+
+
 def test_what_runs_in_the_cgroups_of_the_dead_is_ended_too(env: LocalEnv, sandbox: Sandbox) -> None:
     places = cgroups(env.base.name)
     if not places:

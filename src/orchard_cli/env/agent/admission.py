@@ -25,6 +25,8 @@ def admit(member: Any, top: str) -> None:
     As `tarfile.data_filter` does, which images with an older Python lack, and which long paths get past in some.
     """
     member.name = member.name.lstrip("/")
+    if "\0" in member.name + member.linkname:
+        raise _bad(member, "has a NUL in its name")
     folder, whole = os.path.dirname(member.name), os.path.join(top, member.name)
     link = member.issym() or member.islnk()
     if not (link or member.isreg() or member.isdir()):

@@ -53,6 +53,9 @@ class Feed:
                 with suppress(OSError):
                     os.write(self.fd, b"\x04")
             self.close()
+        self._let_in()
+
+    def _let_in(self) -> None:
         calls, self.drained = self.drained, []
         for call in calls:
             call()
@@ -77,3 +80,4 @@ class Feed:
             os.close(self.fd)
         self.fd = -1
         self.broken = self.broken or not self._ending
+        self._let_in()  # whoever waits for room learns that there will be none

@@ -25,21 +25,20 @@ class Login:
 
     def learn(self, env: dict[str, str], then: Callable[[], None]) -> None:
         """`env` is what that shell begins with, the first time that one is asked for."""
-        self._waiting.append(then)
         if self._execution is None:
             self.env = {**self._base, **env}
             given = {"argv": ["bash", "-lc", SCRIPT], "timeout_s": DEADLINE_S, "ring_bytes": 0, "cwd": "/"}
             self._execution = Execution(self._house, Order(given, b""), self.env)
-            if self._execution.state == "done":
-                self._learned()
-            else:
-                self._execution.waiters.append(self._learned)
+            self._execution.waiters.append(self._learned)
+        self._waiting.append(then)  # only now: who is refused does not wait
+        if self._execution.state == "done":
+            self._learned()
 
     def _learned(self) -> None:
         assert self._execution is not None
         record, output = self._execution.result()
         self.known, said = True, output[: record["kept"][0]].decode(errors="surrogateescape")
-        _, mark, found = said.partition(f"{MARK}\0")  # profiles talk
+        _, mark, found = said.rpartition(f"{MARK}\0")  # profiles talk, of this too
         pairs = (entry.partition("=") for entry in found.split("\0"))
         fresh = {name: value for name, _, value in pairs if name and name not in OWN}
         if mark and record["exit_code"] == 0:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 VARIABLE = "ORCHARD_COMMAND"
 TRIES, AGAIN_S = 100, 0.0005
+PF_KTHREAD = 0x200000  # of the kernel itself: never has either
 
 
 def by_namespace(handle: int, mark: int) -> bool:
@@ -32,7 +33,8 @@ def by_variable(handle: int, mark: int, *, name: str = VARIABLE) -> bool:
 
 
 def _dead(handle: int) -> bool:
-    return text("stat", handle).rpartition(") ")[2].startswith(("Z", "X"))
+    words = text("stat", handle).rpartition(") ")[2].split()
+    return words[0] in "ZX" or bool(int(words[6]) & PF_KTHREAD)
 
 
 class Members:

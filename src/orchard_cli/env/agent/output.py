@@ -98,7 +98,7 @@ class Ring:
 
     def events(self, after: int) -> Iterator[tuple[int, tuple[float, str, Any, int]]]:
         """(number, (time, kind, payload, offset)) of each event after `after`; what was pushed out is announced."""
-        if after > self._given:  # the reader wants nothing up to there
+        if self.next > after > self._given:  # the reader wants nothing up to there
             self._given, self._ahead = after, sum(_size(e[3]) + self.EVENT for e in self._events if e[0] > after)
         first = self._events[0][0] if self._events else self.next
         if after + 1 < first:

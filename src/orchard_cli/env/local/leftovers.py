@@ -32,7 +32,7 @@ def sweep() -> None:
     """Remove what dead owners left."""
     for folder in Path(tempfile.gettempdir()).glob("orchard-env-*"):
         owner = NAME.match(folder.name)
-        if owner and started(int(owner[1])) != int(owner[2]) and not _claimed(folder):
+        if owner and not folder.is_symlink() and started(int(owner[1])) != int(owner[2]) and not _claimed(folder):
             remove(folder)
 
 

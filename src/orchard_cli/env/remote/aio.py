@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ..execution import Event
 from ..sandbox import ExecResult, Spec
 from .aio_execution import AsyncAttachment, AsyncExecution
-from .bridge import awaited, drawn
+from .bridge import awaited, handed
 from .env import RemoteEnv
 from .sandbox import RemoteSandbox
 
@@ -24,11 +24,13 @@ class AsyncEnv:
 
     def __init__(self, url: str, key: str = "", **options: Any):
         self._make = lambda: RemoteEnv(url, key, **options)
-        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="orchard-env")
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="orchard-env")
+        # of their own: a call may wait for what a stream brings, and whoever follows one calls
+        self.streams = ThreadPoolExecutor(THREADS, thread_name_prefix="orchard-stream")
         self._env: RemoteEnv | None = None
 
     async def call(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.pool, work)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def open(self, spec: Spec) -> "AsyncSandbox":
         assert self._env is not None, "use `async with`"
@@ -42,7 +44,8 @@ class AsyncEnv:
     async def __aexit__(self, *exc: object) -> None:
         if self._env:
             await self.call(self._env.close)
-        self.pool.shutdown(wait=False)
+        self._pool.shutdown(wait=False)
+        self.streams.shutdown(wait=False)
 
 
 class AsyncSandbox:
@@ -69,24 +72,22 @@ class AsyncSandbox:
 
     async def stream(self, command: str | Sequence[str], **options: Any) -> AsyncIterator[Event]:
         """Start, and its events as they come. Leaving early ends the reading, not the command."""
-        async for event in awaited(self._env.pool, lambda: self._box.start(command, **options).events()):
+        async for event in awaited(self._env.streams, lambda: self._box.start(command, **options).events()):
             yield event
 
     def fetch(self, path: str) -> AsyncIterator[bytes]:
         """A file of any size, in pieces."""
-        return awaited(self._env.pool, lambda: self._box.fetch(path))
+        return awaited(self._env.streams, lambda: self._box.fetch(path))
 
     async def store(self, path: str, pieces: Pieces, *, mode: int = 0o644) -> None:
-        loop = asyncio.get_running_loop()
-        await self._env.call(lambda: self._box.store(path, drawn(pieces, loop), mode=mode))
+        await handed(self._env.call, pieces, lambda drawn: self._box.store(path, drawn, mode=mode))
 
     def pack(self, path: str = ".") -> AsyncIterator[bytes]:
         """A directory as a tar, in pieces."""
-        return awaited(self._env.pool, lambda: self._box.pack(path))
+        return awaited(self._env.streams, lambda: self._box.pack(path))
 
     async def unpack(self, path: str, tar: Pieces) -> None:
-        loop = asyncio.get_running_loop()
-        await self._env.call(lambda: self._box.unpack(path, drawn(tar, loop)))
+        await handed(self._env.call, tar, lambda drawn: self._box.unpack(path, drawn))
 
     async def connect(self, port: int, *, timeout_s: float = 5.0) -> socket.socket:
         """See `Sandbox.connect`; `asyncio.open_connection(sock=…)` makes streams of it."""

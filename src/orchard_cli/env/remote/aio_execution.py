@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 class Threads(Protocol):
     @property
-    def pool(self) -> Executor: ...
+    def streams(self) -> Executor: ...
 
     async def call(self, work: Callable[[], T]) -> T: ...
 
@@ -28,10 +28,10 @@ class AsyncExecution:
 
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """As they come, up to `exit`. Leaving early ends the reading, not the command."""
-        return awaited(self._threads.pool, lambda: self.plain.events(after))
+        return awaited(self._threads.streams, lambda: self.plain.events(after))
 
     def spooled(self, stream: Literal["out", "err"] = "out") -> AsyncIterator[bytes]:
-        return awaited(self._threads.pool, lambda: self.plain.spooled(stream))
+        return awaited(self._threads.streams, lambda: self.plain.spooled(stream))
 
     async def write(self, data: bytes) -> None:
         await self._threads.call(lambda: self.plain.write(data))
@@ -59,7 +59,7 @@ class AsyncAttachment:
         self._threads, self._plain = threads, attachment
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        return awaited(self._threads.pool, lambda: self._plain)
+        return awaited(self._threads.streams, lambda: self._plain)
 
     async def write(self, data: bytes) -> None:
         await self._threads.call(lambda: self._plain.write(data))

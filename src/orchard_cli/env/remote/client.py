@@ -181,7 +181,11 @@ def _once(
     """The answer, and its body if `whole` or refused. Raises one of `LOST` if either did not come to its end."""
     if not isinstance(body, bytes):
         body.seek(0)
-    connection.request(method, url, body, headers)
+    try:
+        connection.request(method, url, body, headers)
+    except BaseException:  # also of whoever gives the pieces of a body: half of one is out
+        connection.close()
+        raise
     response = connection.getresponse()
     framed = response.status == 204 or response.chunked or response.length is not None
     if not framed:

@@ -179,9 +179,18 @@ def follow(execution: Execution, handle: Running, loop: asyncio.AbstractEventLoo
         if event.type in ("out", "err"):
             execution.heard = True
             while not room.acquire(timeout=LOOK_S):
-                loop.call_soon_threadsafe(journal.look)
+                loop.call_soon_threadsafe(journal.hurry if _over(handle) else journal.look)
             loop.call_soon_threadsafe(take, event)
     return handle.wait()
+
+
+def _over(handle: Running) -> bool:
+    """Whether it has ended, however much of what it said is still to be heard."""
+    try:
+        handle.wait(0)
+    except SandboxError as error:
+        return error.fault.code != "client.still_running"
+    return True
 
 
 def new_id() -> str:

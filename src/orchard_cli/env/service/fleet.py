@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,8 @@ T = TypeVar("T")
 class Fleet:
     """All methods belong to the event loop; the back end is called in threads.
 
-    `commands` runs commands, `chores` everything else, so that commands never keep a sandbox from being closed.
+    `commands` runs commands, `inputs` waits for those that do not read theirs, `chores` does everything else, so that
+    commands never keep a sandbox from being closed.
     """
 
     def __init__(self, env: Env, store: Store, specs: Specs, bus: Bus, metrics: Metrics, terms: Terms, server: str):
@@ -40,6 +41,7 @@ class Fleet:
         self.isolation, self.live_forks = str(told.get("isolation", "")), "runs" in str(told.get("fork", ""))
         self.lives: dict[str, Live] = {}
         self.commands = ThreadPoolExecutor(512, thread_name_prefix="exec")
+        self.inputs = ThreadPoolExecutor(512, thread_name_prefix="input")
         self.chores = ThreadPoolExecutor(32, thread_name_prefix="chore")
         self.stopping = self.shared = False  # shared: other servers use this store too
         self._gone = Gone()
@@ -163,10 +165,10 @@ class Fleet:
         except (Conflict, SandboxError):
             live.version = -1
 
-    async def chore(self, work: Callable[[], T]) -> T:
+    async def chore(self, work: Callable[[], T], pool: Executor | None = None) -> T:
         """Run a call of the back end in a thread. Whatever it raises comes out as `SandboxError`."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.chores, work)
+            return await asyncio.get_running_loop().run_in_executor(pool or self.chores, work)
         except SandboxError:
             raise
         except Exception as error:  # noqa: BLE001 - the named boundary to any back end
@@ -240,8 +242,8 @@ class Fleet:
         self.stopping = True
         closings = [self.delete(live) for live in list(self.lives.values())]
         await asyncio.gather(*closings, return_exceptions=True)
-        self.commands.shutdown(wait=False)
-        self.chores.shutdown(wait=False)
+        for pool in (self.commands, self.inputs, self.chores):
+            pool.shutdown(wait=False)
 
 
 def new_id(prefix: str = "sb") -> str:

@@ -24,7 +24,7 @@ class Journal:
         self.closed = False
         self._more = asyncio.Event()
         self.paced, self._given, self._ahead = paced, 0, 0  # the last that was given; bytes of those after it
-        self._readers, self._left = 0, time.monotonic()
+        self._readers, self._left, self._hurried = 0, time.monotonic(), False
         self._waiting: list[Callable[[], object]] = []
 
     def add(self, frame: Frame, size: int = 100, seq: int = 0) -> None:
@@ -51,7 +51,7 @@ class Journal:
 
     @property
     def full(self) -> bool:
-        return self.paced and self._ahead > self._max_bytes // 4
+        return self.paced and not self._hurried and self._ahead > self._max_bytes // 4
 
     def when_room(self, call: Callable[[], object]) -> None:
         """Now, or once a reader was given what is here."""
@@ -69,6 +69,11 @@ class Journal:
         if not self._readers and time.monotonic() - self._left > ALONE_S:
             self.let_go()
 
+    def hurry(self) -> None:
+        """Take all that is still to come, as its end has: whoever waits for that need not wait for a reader."""
+        self._hurried = True
+        self._let_in()
+
     def let_go(self) -> None:
         """Wait for no reader from now on."""
         self.paced = False
@@ -82,6 +87,7 @@ class Journal:
 
     def _pass(self, seq: int) -> None:
         """A reader wants nothing up to there."""
+        seq = min(seq, self.last)
         if seq > self._given:
             self._given, self._ahead = seq, sum(size for frame, size in self._frames if frame["seq"] > seq)
             self._let_in()

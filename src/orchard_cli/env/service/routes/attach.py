@@ -83,7 +83,8 @@ class Inward:
     """What the client says. Input waits for a command that does not read; signals pass it by."""
 
     def __init__(self, service: Service, websocket: WebSocket, handle: Running | None):
-        self._chore, self._websocket, self._handle = service.fleet.chore, websocket, handle
+        self._chore, self._inputs = service.fleet.chore, service.fleet.inputs
+        self._websocket, self._handle = websocket, handle
         self._input: asyncio.Queue[bytes] = asyncio.Queue(AHEAD)
         self.wrong = ""  # what was said that means nothing
 
@@ -127,4 +128,4 @@ class Inward:
         while handle is not None:
             data = await self._input.get()
             with suppress(SandboxError):
-                await self._chore(partial(handle.write, data) if data else handle.close_stdin)
+                await self._chore(partial(handle.write, data) if data else handle.close_stdin, self._inputs)

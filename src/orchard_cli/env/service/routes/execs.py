@@ -1,6 +1,7 @@
 """Commands: run, wait, follow, cancel."""
 
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
 from typing import Any
 
 import msgspec
@@ -115,9 +116,9 @@ async def _handle(call: Call) -> Running:
     return handle
 
 
-async def _tell(call: Call, raw: bytes, what: Callable[[], object]) -> Response:
+async def _tell(call: Call, raw: bytes, what: Callable[[], object], pool: Executor | None = None) -> Response:
     async def act() -> dict[str, bool]:
-        await call.service.fleet.chore(what)
+        await call.service.fleet.chore(what, pool)
         return {"done": True}
 
     return json(await call.once(raw, act))
@@ -138,7 +139,7 @@ async def stdin(call: Call) -> Response:
         if close:
             handle.close_stdin()
 
-    return await _tell(call, raw, feed)
+    return await _tell(call, raw, feed, call.service.fleet.inputs)
 
 
 async def signal(call: Call) -> Response:
