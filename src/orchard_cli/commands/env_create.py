@@ -19,7 +19,7 @@ def create(
     id: Annotated[str, typer.Option("--id", help="Its name; else one is made up.")] = "",
     tree: Annotated[Path | None, typer.Option(help="A directory here that its work directory begins as.")] = None,
     image: Annotated[str, typer.Option(help="The root that it gets; the server says which there are.")] = "host",
-    network: Annotated[str, typer.Option(help="none, allowlist or open.")] = "none",
+    network: Annotated[str, typer.Option(help="none, allowlist or open; else as the server says.")] = "",
     allow: Annotated[list[str] | None, typer.Option(metavar="RULE", help="As env.allow; repeatable.")] = None,
     label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Repeatable.")] = None,
     lifetime_s: Annotated[float, typer.Option(help="Seconds after which it is ended.")] = 3600.0,
@@ -34,10 +34,10 @@ def create(
 
     if id == "new":
         raise ConfigError("--id new: that name stands for one of a command's own", hint="--id new-1")
-    if network not in ("none", "allowlist", "open"):
+    if network not in ("", "none", "allowlist", "open"):
         raise ConfigError(f"--network {network} is not known", hint="none, allowlist or open")
     lifetime_s = seconds("--lifetime-s", lifetime_s)
-    level: Any = "allowlist" if allow and network == "none" else network
+    level: Any = "allowlist" if allow and not network else network
     kept = Lifetime(lease_s=lifetime_s, max_lifetime_s=lifetime_s)
     with client(url, key_env) as env:
         body = env.body(Spec(tree=tree, image=image, network=level, allow=tuple(allow or ())))

@@ -49,9 +49,9 @@ class Spec:
     binds: tuple[Bind, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = Limits()
-    # none: as the environment says. allowlist: what `allow` names, through a proxy. open: any public address, through
-    # the proxy. host: this machine's own network, without any bound.
-    network: Literal["none", "allowlist", "open", "host"] = "none"
+    # empty: as the environment says. none: nothing. allowlist: what `allow` names, through a proxy. open: any public
+    # address, through the proxy. host: this machine's own network, without any bound.
+    network: Literal["", "none", "allowlist", "open", "host"] = ""
     allow: tuple[str, ...] = ()  # rules, see `network/rules.py`
     model: ModelEndpoint | None = None  # a loopback URL to one model, $ORCHARD_MODEL_URL; whatever `network` says
 

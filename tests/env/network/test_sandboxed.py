@@ -184,6 +184,8 @@ def test_rules_change_while_it_runs(envs: Opens, names: Names, site: Site) -> No
         names.set("other.test", FAR)
         assert fetch(sandbox, url)[0] == 200 and fetch(sandbox, f"http://other.test:{site.port}/")[0] == 403
         change(sandbox, "none")
+        assert fetch(sandbox, url)[0] == 403
+        change(sandbox, "")
         assert fetch(sandbox, url)[0] == 200  # as the environment says
         for wrong in ("open", "host"):
             with pytest.raises(SandboxError, match="asks for"):

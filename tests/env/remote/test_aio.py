@@ -31,11 +31,13 @@ async def _commands(box: AsyncSandbox) -> None:
         said += event.data
         if said == b"got one\n":
             break  # the command goes on
-    (same,) = await box.executions()
-    assert same.id == run.id
+    assert [each.id for each in await box.executions()] == [run.id]
     await run.write(b"two\n")
-    await run.close_stdin()
     assert (await run.wait(30)).exit_code == 7
+    fed = await box.start("cat", stdin=None)
+    await fed.write(b"fed")
+    await fed.close_stdin()
+    assert (await fed.wait(30)).stdout == b"fed"
     assert await whole(run.spooled()) == b"got one\n"
     sleeping = await box.start("sleep 60")
     with pytest.raises(SandboxError, match="still running"):

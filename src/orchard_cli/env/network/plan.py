@@ -17,12 +17,12 @@ class Bound:
 
     def of(self, network: str, allow: tuple[str, ...]) -> tuple[bool, Policy]:
         """(the machine's own network?, rules of the proxy) for a sandbox. Raises `ConfigError` if it asks for more."""
-        if network not in LEVELS:
+        if network not in ("", *LEVELS):
             raise ConfigError(f"network={network} is not known", hint=f"one of {', '.join(LEVELS)}")
-        if network == "none":
+        if network in ("", "none"):
             if allow:
-                raise ConfigError("a sandbox has rules, but network=none", hint="network=allowlist")
-            return self.level == "host", self.policy
+                raise ConfigError("a sandbox has rules, but not network=allowlist", hint="network=allowlist")
+            return (False, Policy()) if network else (self.level == "host", self.policy)
         if LEVELS.index(network) > LEVELS.index(self.level):
             message = f"the sandbox asks for network={network}, but may have network={self.level} at most here"
             raise ConfigError(message, hint=f"allowed by env.network={network}, or `env serve --network {network}`")

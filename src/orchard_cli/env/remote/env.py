@@ -51,14 +51,17 @@ class RemoteEnv:
         key: str = "",
         *,
         limits: Limits = DEFAULT,
-        network: Network = "none",
+        network: Network = "",
+        allow: tuple[str, ...] = (),
         labels: dict[str, str] | None = None,
         share: bool = True,
     ):
         self.client = Client(url, key)
-        self._limits, self._network, self._labels = limits, network, dict(labels or {})
+        self._limits, self._labels = limits, dict(labels or {})
         with closing(Client(url, key, again_s=FIRST_S)) as first:
             self._capabilities = capabilities(first)
+        bound = self._capabilities["env"].get("isolation") != "none"  # else nothing can be kept from the network
+        self._network, self._allow = (network, allow) if bound else ("", ())
         self._proof = _proof(self._capabilities.get("same_host", "")) if share else ""
         self._hashes = Hashes()
         self._open: dict[str, RemoteSandbox] = {}
@@ -99,8 +102,8 @@ class RemoteEnv:
             limits=LimitsBody(memory_mb=limits.memory_mb, pids=limits.pids, cpus=limits.cpus, disk_mb=limits.disk_mb)
             if limits != DEFAULT
             else None,
-            network=spec.network if spec.network != "none" else self._network,
-            allow=spec.allow,
+            network=spec.network or self._network,
+            allow=spec.allow or (() if spec.network else self._allow),
             model=_model(spec.model),
             labels=self._labels,
             lifetime=Lifetime(lease_s=LEASE_S),
@@ -198,13 +201,7 @@ class RemoteEnv:
 def _model(endpoint: ModelEndpoint | None) -> ModelBody | None:
     if endpoint is None:
         return None
-    return ModelBody(
-        base_url=endpoint.base_url,
-        api_key_env=endpoint.api_key_env,
-        auth=endpoint.auth,
-        calls=endpoint.calls,
-        headers=endpoint.headers,
-    )
+    return ModelBody(**{name: getattr(endpoint, name) for name in ModelBody.__struct_fields__})
 
 
 def _renewing(env: "weakref.ref[RemoteEnv]", stop: threading.Event) -> None:

@@ -22,7 +22,7 @@ def open_remote(cfg: schema.Env) -> RemoteEnv:
         raise ConfigError(f"env.network={cfg.network} is not known", hint=f"one of {', '.join(LEVELS)}")
     limits = Limits(cfg.memory_mb, cfg.pids, cfg.cpus, cfg.disk_mb)
     try:
-        env = RemoteEnv(cfg.url, key, limits=limits, network=cfg.network)  # type: ignore[arg-type]
+        env = RemoteEnv(cfg.url, key, limits=limits, network=cfg.network, allow=tuple(cfg.allow))  # type: ignore[arg-type]
     except SandboxError as error:
         wants_key = error.fault.code in ("client.no_key", "client.wrong_key")
         hint = f"put the key into the variable {cfg.api_key_env} (env.api_key_env)" if wants_key else error.hint
@@ -36,14 +36,14 @@ def open_remote(cfg: schema.Env) -> RemoteEnv:
 
 
 def _enough(cfg: schema.Env, proven: Mapping[str, object]) -> None:
-    """The server isolates as was asked, and opens no more of the network. Raises `ConfigError`."""
+    """The server isolates as was asked, and may open as much of the network. Raises `ConfigError`."""
     isolation, network = str(proven.get("isolation")), str(proven.get("network"))
     wanted = {"auto": "", "process": "none"}.get(cfg.isolation, cfg.isolation)
     if (wanted or isolation) != isolation or (not wanted and isolation == "none"):
         hint = "env.isolation=process takes it as it is" if isolation == "none" else "another server, or isolation=auto"
         raise ConfigError(f"the server at {cfg.url} isolates by `{isolation}`, not as env.isolation asks", hint=hint)
-    if isolation != "none" and LEVELS.index(network) > LEVELS.index(cfg.network):
+    if isolation != "none" and LEVELS.index(network) < LEVELS.index(cfg.network):
         raise ConfigError(
-            f"the server at {cfg.url} gives its sandboxes network={network}, not env.network={cfg.network}",
+            f"the server at {cfg.url} gives its sandboxes network={network} at most, not env.network={cfg.network}",
             hint=f"another server, or env.network={network}",
         )

@@ -55,6 +55,7 @@ async def _take(fleet: Fleet, heir: Heir, note: Note, busy: Busy) -> None:
         server=fleet.server,
         kind=note.kind,
         isolation=fleet.isolation,
+        level=fleet.level,
         trees=note.trees,
         created=note.created,
         born=note.born,

@@ -9,7 +9,7 @@ from ...errors import Attributable, Effect, Retry
 from ..network.log import Decision
 from ..sandbox import ExecResult, Reason
 
-Network = Literal["none", "allowlist", "open", "host"]
+Network = Literal["", "none", "allowlist", "open", "host"]
 State = Literal["creating", "ready", "failed", "closing"]
 # What lies outside of these is a mistake: less than nothing would end at once, and no machine lasts for ever.
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=10 * 366 * 86_400)]
@@ -78,7 +78,7 @@ class SandboxBody(Body, frozen=True):
     binds: tuple[BindBody, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
     limits: LimitsBody | None = None  # None: the server's
-    network: Network = "none"
+    network: Network = ""  # as the server says
     allow: tuple[str, ...] = ()
     model: ModelBody | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)

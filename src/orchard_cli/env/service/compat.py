@@ -104,7 +104,7 @@ def _sandbox(live: Live) -> dict[str, Any]:
         "status": state,
         "ready": live.state == "ready",
         "image": live.image,
-        "block_network": live.spec.network == "none",
+        "block_network": live.network == "none",
         "created_at": datetime.fromtimestamp(live.created, UTC).isoformat(),
         "error": str(live.fault) if live.fault else None,
     }

@@ -14,7 +14,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "binds": "Directories that are shown inside, read-only",
         "env": "Variables of all its commands; never stored",
         "limits": "The server's if left out",
-        "network": "none: as the server says; allowlist; open: any public address; host",
+        "network": "Left out: as the server says; none: nothing; allowlist; open: any public address; host",
         "allow": RULES,
         "model": "A model that it may call, whatever `network` says",
         "labels": LABELS,
@@ -29,7 +29,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "calls": "METHOD /path below `base_url`; the usual ones if left out",
         "headers": "Added to each call; no secrets",
     },
-    "NetworkBody": {"network": "none, allowlist, open or host", "allow": RULES},
+    "NetworkBody": {"network": "none, allowlist, open or host; empty: as the server says", "allow": RULES},
     "LimitsBody": {
         "memory_mb": "MiB of memory, the disk included",
         "pids": "Processes and threads",

@@ -38,7 +38,7 @@ class Fleet:
         self.env, self.store, self.specs, self.bus, self.metrics = env, store, specs, bus, metrics
         self.terms, self.server = terms, server
         told = env.describe()
-        self.isolation, self.live_forks = str(told.get("isolation", "")), "runs" in str(told.get("fork", ""))
+        self.isolation, self.level, self.forks = (str(told.get(name, "")) for name in ("isolation", "network", "fork"))
         self.lives: dict[str, Live] = {}
         self.commands = ThreadPoolExecutor(512, thread_name_prefix="exec")
         self.inputs = ThreadPoolExecutor(512, thread_name_prefix="input")
@@ -80,7 +80,7 @@ class Fleet:
     ) -> Live:
         await source.settled.wait()
         box, _ = source.open_box()
-        if processes and not self.live_forks:
+        if processes and "runs" not in self.forks:
             raise no_live_fork()
         for place in source.trees:
             self.specs.trees.retain(place)
@@ -102,7 +102,7 @@ class Fleet:
         kind: Kind = "sandbox",
     ) -> Live:
         live = Live(id, who.tenant, who.key, spec, image, dict(labels), lifetime, self.terms, self.server, kind)
-        live.trees, live.isolation = trees, self.isolation
+        live.trees, live.isolation, live.level = trees, self.isolation, self.level
         return live
 
     async def _admit(self, live: Live, who: Principal, env: Env | None = None) -> None:

@@ -48,6 +48,7 @@ class Live:
     server: str
     kind: Kind = "sandbox"
     isolation: str = ""
+    level: str = ""  # the network of one that asks for nothing
     trees: list[Path] = field(default_factory=list)
     state: State = "creating"
     fault: SandboxError | None = None
@@ -134,6 +135,10 @@ class Live:
             return False  # a token for one of the same name that is gone
         return who.admin or who.tenant == self.tenant
 
+    @property
+    def network(self) -> str:
+        return self.spec.network or self.level
+
     def view(self) -> SandboxView:
         return SandboxView(
             id=self.id,
@@ -142,7 +147,7 @@ class Live:
             image=self.image,
             workdir=self.box.workdir if self.box else self.spec.workdir,
             labels=self.labels,
-            network=self.spec.network,
+            network=self.network,
             isolation=self.isolation,
             created=self.created,
             expires=self.expires,

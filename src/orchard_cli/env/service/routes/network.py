@@ -23,7 +23,7 @@ def _ways(live: Live) -> Ways | None:
 async def look(call: Call) -> Response:
     live = await call.service.fleet.locate(call.path("id"), call.who)
     ways = _ways(live)
-    view = NetworkView(network=live.spec.network, allow=live.spec.allow, changeable=False)
+    view = NetworkView(network=live.network, allow=live.spec.allow, changeable=False)
     if ways is not None:
         changeable, decisions = ways.egress is not None, ways.decisions()[-SHOWN:]
         view = replace(view, changeable=changeable, logged_as=ways.sandbox, decisions=decisions)
@@ -40,8 +40,8 @@ async def change(call: Call) -> Response:
     ended = await fleet.chore(lambda: ways.change(body.network, body.allow))
     live.spec = changed(live.spec, network=body.network, allow=body.allow)
     await fleet.chore(lambda: noted(fleet.env, live, box))
-    call.service.bus.say("network", live.id, live.tenant, network=body.network)
-    return json(NetworkView(network=body.network, allow=body.allow, changeable=True, ended=ended))
+    call.service.bus.say("network", live.id, live.tenant, network=live.network)
+    return json(NetworkView(network=live.network, allow=body.allow, changeable=True, ended=ended))
 
 
 SHOWN = 200
