@@ -17,6 +17,7 @@ from .env_serve import HERE, KEY
 if TYPE_CHECKING:
     from ..env.remote.sandbox import RemoteSandbox
 
+SHOWN = 5
 Name = Annotated[str, typer.Argument(help="A file here, SANDBOX:PATH, or - (standard input, output).")]
 
 
@@ -35,10 +36,11 @@ def cp(source: Name, target: Name, url: Url = HERE, key_env: KeyEnv = KEY) -> No
     if here == inside:
         raise ConfigError("one of the two must be SANDBOX:PATH", hint="orchard env cp ./a.txt sb-…:a.txt")
     box, _, path = (target if here else source).partition(":")
+    others: list[str] = []
     with client(url, key_env) as env:
         opened = env.attach(box)
         try:
-            size = _send(opened, source, path) if here else _fetch(opened, path, target)
+            size = _send(opened, source, path, others) if here else _fetch(opened, path, target, others)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             sys.exit(141)
@@ -47,6 +49,8 @@ def cp(source: Name, target: Name, url: Url = HERE, key_env: KeyEnv = KEY) -> No
             text, hint = f"{ours}: {error.strerror or error}", "can it be read?" if here else "can it be written?"
             raise ConfigError(text, hint=hint) from error
     Console().note(f"{size:,} bytes")
+    if others:
+        Console().note(f"{len(others)} devices and pipes were left out: {', '.join(others[:SHOWN])}")
 
 
 def _is_inside(word: str) -> bool:
@@ -55,7 +59,7 @@ def _is_inside(word: str) -> bool:
     return bool(colon) and "/" not in box
 
 
-def _send(box: "RemoteSandbox", source: str, path: str) -> int:
+def _send(box: "RemoteSandbox", source: str, path: str, others: list[str]) -> int:
     from ..env.remote.packed import send_folder
 
     if source in ("-", "/dev/stdin"):
@@ -63,7 +67,7 @@ def _send(box: "RemoteSandbox", source: str, path: str) -> int:
     found = Path(source).stat()
     place = _under(box, path, _last(source))
     if stat.S_ISDIR(found.st_mode):
-        return send_folder(box, Path(source), place)
+        return send_folder(box, Path(source), place, others)
     if not stat.S_ISREG(found.st_mode):
         raise ConfigError(
             f"{source} is neither a file nor a directory", hint=f"orchard env cp - SANDBOX:PATH <{source}"
@@ -86,7 +90,8 @@ def _send_input(box: "RemoteSandbox", path: str) -> int:
     return size
 
 
-def _fetch(box: "RemoteSandbox", path: str, target: str) -> int:
+def _fetch(box: "RemoteSandbox", path: str, target: str, others: list[str]) -> int:
+    from ..env.remote.landing import put
     from ..env.remote.packed import fetch_folder
 
     path = path or "."
@@ -96,13 +101,13 @@ def _fetch(box: "RemoteSandbox", path: str, target: str) -> int:
             raise ConfigError(
                 f"{path} is a directory, and {target} takes a file", hint="give a directory that is not there"
             )
-        size = sum(sys.stdout.buffer.write(piece) for piece in box.fetch(path))
+        size = sum(put(sys.stdout.buffer, piece) for piece in box.fetch(path))
         sys.stdout.buffer.flush()
         return size
     place = Path(target)
     if place.is_dir() and name not in ("", ".", ".."):
         place = place / name
-    return fetch_folder(box, path, place) if folder else box.download(path, place)
+    return fetch_folder(box, path, place, others) if folder else box.download(path, place)
 
 
 def _under(box: "RemoteSandbox", path: str, name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from ..console import Console
 from ..env.execution import Event
 from ..env.remote.execution import RemoteExecution
+from ..env.remote.landing import put
 from ..env.remote.sandbox import RemoteSandbox
 from ..errors import Interrupted, RunError, SandboxError
 
@@ -169,7 +170,7 @@ def show(events: Iterable[Event]) -> Shown:
             lost += event.offset - seen[event.type]
             seen[event.type] = event.offset + len(event.data)
             stream = sys.stdout.buffer if event.type == "out" else sys.stderr.buffer
-            stream.write(event.data)
+            put(stream, event.data)
             stream.flush()
         elif event.type == "exit":
             ended: Any = event.more

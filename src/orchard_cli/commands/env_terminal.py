@@ -25,7 +25,8 @@ def here() -> bool:
 
 def shell(box: RemoteSandbox) -> int:
     """An interactive shell until it ends; its exit code. It ends with the connection, too."""
-    execution = box.start(SHELL, terminal=_size(), timeout_s=DAY_S, paced=True)
+    env = {"TERM": os.environ.get("TERM") or "xterm"}
+    execution = box.start(SHELL, env=env, terminal=_size(), timeout_s=DAY_S, paced=True)
     try:
         attachment = box.attach(execution, kill_on_detach=True)
     except BaseException:

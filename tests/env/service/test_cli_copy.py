@@ -88,3 +88,16 @@ def test_an_output_that_is_closed_is_no_fault(rest: Rest) -> None:
         copying.stdout.read(10)
         copying.stdout.close()
         assert copying.stderr.read() == b"" and copying.wait(30) == 141
+
+
+def test_what_cannot_be_copied_is_named_and_the_rest_is(rest: Rest, tmp_path: Path) -> None:
+    id = rest.make()
+    (tmp_path / "d").mkdir()
+    os.mkfifo(tmp_path / "d" / "pipe")
+    (tmp_path / "d" / "file").write_text("f")
+    there = orchard(rest, "cp", "d", f"{id}:d", cwd=tmp_path)
+    assert there.returncode == 0 and "1 devices and pipes were left out: ./pipe" in there.stderr
+    assert rest.out(id, "ls d; mkfifo d/other") == "file\n"
+    back = orchard(rest, "cp", f"{id}:d", "back", cwd=tmp_path)
+    assert back.returncode == 0 and "were left out: other" in back.stderr
+    assert (tmp_path / "back" / "file").read_text() == "f" and not (tmp_path / "back" / "other").exists()

@@ -49,4 +49,12 @@ def _replaceable(target: Path, place: Path) -> bool:
 
 
 def _fill(file: IO[bytes], first: bytes, rest: Iterable[bytes]) -> int:
-    return file.write(first) + sum(file.write(piece) for piece in rest)
+    return put(file, first) + sum(put(file, piece) for piece in rest)
+
+
+def put(file: IO[bytes], data: bytes) -> int:
+    """Write all of it: a process that is stopped meanwhile (^Z) has written a part, and is told so by `write` alone."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+    return len(data)

@@ -16,13 +16,14 @@ from ..service.trees import extract
 PIECE = 1 << 18
 
 
-def send_folder(box: Sandbox, folder: Path, path: str) -> int:
-    """A directory of this machine into the directory `path`; bytes of its tar."""
+def send_folder(box: Sandbox, folder: Path, path: str, left_out: list[str] | None = None) -> int:
+    """A directory of this machine into the directory `path`; bytes of its tar. Names of devices and pipes, which stay
+    here, are added to `left_out`."""
     sent = 0
 
     def counted() -> Iterator[bytes]:
         nonlocal sent
-        for piece in packed(folder):
+        for piece in packed(folder, left_out):
             sent += len(piece)
             yield piece
 
@@ -30,12 +31,13 @@ def send_folder(box: Sandbox, folder: Path, path: str) -> int:
     return sent
 
 
-def packed(folder: Path) -> Iterator[bytes]:
+def packed(folder: Path, left_out: list[str] | None = None) -> Iterator[bytes]:
     """The tar of a directory, made by a thread just ahead of its reader. Raises `OSError` for what cannot be read."""
     folder = folder.resolve()  # a link to one is meant as the one it leads to
     reading, writing = os.pipe()
     errors: list[OSError] = []
-    maker = threading.Thread(target=_make, args=(folder, os.fdopen(writing, "wb"), errors), daemon=True)
+    out, others = os.fdopen(writing, "wb"), [] if left_out is None else left_out
+    maker = threading.Thread(target=_make, args=(folder, out, errors, others), daemon=True)
     maker.start()
     with os.fdopen(reading, "rb") as tar:
         while piece := tar.read(PIECE):
@@ -45,30 +47,35 @@ def packed(folder: Path) -> Iterator[bytes]:
         raise errors[0]
 
 
-def _make(folder: Path, out: IO[bytes], errors: list[OSError]) -> None:
+def _make(folder: Path, out: IO[bytes], errors: list[OSError], left_out: list[str]) -> None:
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        """Owned by root; devices and pipes stay here, and so do sockets, which no tar knows."""
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        if member.isreg() or member.isdir() or member.issym() or member.islnk():
+            return member
+        left_out.append(member.name)
+        return None
+
     try:
         with suppress(BrokenPipeError), out, tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as tar:
-            tar.add(folder, arcname=".", filter=_plain)
+            tar.add(folder, arcname=".", filter=plain)
     except OSError as error:
         errors.append(error)
 
 
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Owned by root; devices, pipes and sockets stay here."""
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member if member.isreg() or member.isdir() or member.issym() or member.islnk() else None
+def fetch_folder(box: Sandbox, path: str, folder: Path, left_out: list[str] | None = None) -> int:
+    """A directory of the sandbox as the new directory `folder`; bytes of its files. What comes is hostile.
 
-
-def fetch_folder(box: Sandbox, path: str, folder: Path) -> int:
-    """A directory of the sandbox as the new directory `folder`; bytes of its files. What comes is hostile."""
+    Names of devices and pipes, which stay there, are added to `left_out`; without it they are an error.
+    """
     if folder.exists() or folder.is_symlink():
         raise ConfigError(f"{folder} is there already", hint="name a directory that is not there yet")
     folder.mkdir()
     stream = io.BufferedReader(cast(Any, _Reader(box.pack(path))), PIECE)
     try:
         with tarfile.open(fileobj=stream, mode="r|") as archive:
-            return extract(archive, folder)
+            return extract(archive, folder, left_out)
     except tarfile.TarError as error:
         raise RunError(
             f"{path} in the sandbox cannot be unpacked here: {error}", hint=f"{folder} is not whole"

@@ -106,8 +106,9 @@ def error_of(data: bytes, status: int) -> SandboxError:
     try:
         found = msgspec.json.decode(data, type=Problem)
     except (msgspec.DecodeError, msgspec.ValidationError):
-        said = data[:200].decode(errors="replace")
-        return SandboxError(f"the environment's server answered {status}: {said}", code=f"infra.http_{status}")
+        said = " ".join(data[:200].decode(errors="replace").split())
+        text = f"the environment's server answered {status}, and not as one of ours would: {said}"
+        return SandboxError(text, code=f"infra.http_{status}", hint="is that its address? is something in between?")
     return of_view(msgspec.to_builtins(found) | {"message": found.detail})
 
 

@@ -113,7 +113,7 @@ def unpack(tar: Path, target: Path) -> None:
         extract(archive, target)
 
 
-def extract(archive: tarfile.TarFile, target: Path) -> int:
+def extract(archive: tarfile.TarFile, target: Path, left_out: list[str] | None = None) -> int:
     """See `unpack`; also for a stream. `target` must be new: nothing in it is looked at. Returns bytes of files."""
     entries = size = 0
     links: list[tarfile.TarInfo] = []
@@ -127,6 +127,8 @@ def extract(archive: tarfile.TarFile, target: Path) -> int:
         elif member.isreg() or member.isdir() or member.islnk():
             _admit(member, target)
             archive.extract(member, target)
+        elif left_out is not None:
+            left_out.append(member.name)
         else:
             raise tarfile.TarError(f"{member.name!r} is neither file, directory nor link")
     for link in links:
