@@ -5,10 +5,9 @@ from collections.abc import Mapping
 
 from ... import schema
 from ...errors import ConfigError, SandboxError
+from ..network.plan import LEVELS
 from ..sandbox import Limits
 from .env import RemoteEnv
-
-LEVELS = ("none", "allowlist", "open", "host")  # of the network, each wider than the one before
 
 
 def open_remote(cfg: schema.Env) -> RemoteEnv:

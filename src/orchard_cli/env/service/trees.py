@@ -117,7 +117,7 @@ def extract(archive: tarfile.TarFile, target: Path, left_out: list[str] | None =
     """See `unpack`; also for a stream. `target` must be new: nothing in it is looked at. Returns bytes of files."""
     entries = size = 0
     links: list[tarfile.TarInfo] = []
-    archive.extraction_filter = as_it_is
+    archive.extraction_filter, top = as_it_is, os.path.realpath(target)
     for member in archive:
         entries, size = entries + 1, size + member.size
         if entries > MAX_ENTRIES or size > MAX_BYTES:
@@ -125,7 +125,7 @@ def extract(archive: tarfile.TarFile, target: Path, left_out: list[str] | None =
         if member.issym():
             links.append(member)
         elif member.isreg() or member.isdir() or member.islnk():
-            _admit(member, target)
+            _admit(member, top)
             archive.extract(member, target)
         elif left_out is not None:
             left_out.append(member.name)
@@ -136,9 +136,9 @@ def extract(archive: tarfile.TarFile, target: Path, left_out: list[str] | None =
     return size
 
 
-def _admit(member: tarfile.TarInfo, target: Path) -> None:
+def _admit(member: tarfile.TarInfo, top: str) -> None:
     try:
-        admit(member, os.path.realpath(target))
+        admit(member, top)
     except Refused as error:
         raise tarfile.TarError(str(error)) from error
 
