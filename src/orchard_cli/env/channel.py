@@ -95,11 +95,11 @@ class Channel:
             raise self._lost("unknown") from None
 
     def upgrade(self, path: str, *, query: Mapping[str, object], wait_s: float) -> socket.socket:
-        """A connection that speaks something else from now on."""
+        """A connection that speaks something else from now on, of which nothing has been read yet."""
         try:
             with self._wire("GET", path, query, None, wait_s, keep=False) as (wire, send):
                 send(b"")
-                status, told = wire.head()
+                status, told = wire.head(alone=True)
                 if status != 101:
                     _checked(Answer(status, told, b"".join(wire.pieces(told))))
                 wire.sock.settimeout(None)

@@ -5,7 +5,7 @@ import select
 import socket
 from collections.abc import Callable, Iterator, Mapping
 
-PIECE = 1 << 16
+PIECE, END = 1 << 16, b"\r\n\r\n"
 Dial = Callable[[], socket.socket]  # a new connection to an agent that has no address; raises `OSError`
 
 
@@ -27,10 +27,10 @@ class Wire:
             self.sock.close()
             raise
 
-    def head(self) -> tuple[int, dict[str, str]]:
-        """Status and headers of the answer that comes next."""
-        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
-            self._more()
+    def head(self, *, alone: bool = False) -> tuple[int, dict[str, str]]:
+        """Status and headers of the answer that comes next. `alone`: what follows them is left in the socket."""
+        while (end := self._buffer.find(END)) < 0:
+            self._more(self._to_the_end() if alone else PIECE)
         lines = self._buffer[:end].decode("latin-1").split("\r\n")
         del self._buffer[: end + 4]
         pairs = (line.partition(":") for line in lines[1:])
@@ -40,7 +40,7 @@ class Wire:
 
     def exactly(self, size: int) -> bytes:
         while len(self._buffer) < size:
-            self._more(size - len(self._buffer))
+            self._more(max(PIECE, size - len(self._buffer)))
         data = bytes(self._buffer[:size])
         del self._buffer[:size]
         return data
@@ -69,8 +69,14 @@ class Wire:
             self._more()
         return self.exactly(end + 2).strip()
 
-    def _more(self, size: int = 0) -> None:
-        data = self.sock.recv(min(max(PIECE, size), 1 << 20))
+    def _to_the_end(self) -> int:
+        """How much of a head is here."""
+        seen = self.sock.recv(PIECE, socket.MSG_PEEK)
+        end = (self._buffer + seen).find(END)
+        return max(1, len(seen) if end < 0 else end + len(END) - len(self._buffer))
+
+    def _more(self, most: int = PIECE) -> None:
+        data = self.sock.recv(min(most, 1 << 20))
         if not data:
             raise ConnectionResetError("the agent has closed the connection")
         self._buffer += data

@@ -3,13 +3,16 @@
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from orchard_cli.env.channel import Channel
+from orchard_cli.env.contained import door as door_module
 from orchard_cli.env.contained.door import Door
 from orchard_cli.errors import SandboxError
 
@@ -25,7 +28,7 @@ def port() -> int:
 
 @pytest.fixture
 def door(place: Place, tmp_path: Path, port: int) -> Iterator[Door]:
-    opened = Door(tmp_path, place.channel, port)
+    opened = Door(tmp_path, place.channel, port, lambda: True)
     yield opened
     opened.close()
     opened.listener.close()
@@ -86,7 +89,7 @@ def test_where_nobody_serves_it_a_connection_ends_at_once(door: Door, port: int)
 
 def test_a_port_that_is_taken_is_told(place: Place, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SandboxError) as caught:
-        Door(tmp_path, place.channel, taken.getsockname()[1])
+        Door(tmp_path, place.channel, taken.getsockname()[1], lambda: True)
     assert (caught.value.fault.code, caught.value.fault.attributable) == ("workload.port_taken", "model")
 
 
@@ -107,8 +110,42 @@ def test_a_relay_that_was_killed_is_replaced(door: Door, place: Place, port: int
     assert relay not in children(place.process.pid)
 
 
+class Starved:
+    """A channel whose agent cannot start a way: once it is gone, once it has no room, once it does not answer."""
+
+    def __init__(self, channel: Channel):
+        self._channel = channel
+        self.codes: list[str] = []
+
+    def upgrade(self, path: str, *, query: Mapping[str, object], wait_s: float) -> socket.socket:
+        if self.codes:
+            raise SandboxError("not now", code=self.codes.pop())
+        return self._channel.upgrade(path, query=query, wait_s=wait_s)
+
+
+def test_a_way_that_cannot_be_made_for_a_while_comes_back(
+    place: Place, tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door_module, "AGAIN_S", 0.01)
+    starved, living = Starved(place.channel), [True]
+    door = Door(tmp_path, cast(Channel, starved), port, lambda: living[0])
+    starved.codes = ["infra.agent_lost", "workload.pid_limit", "infra.agent_silent", "workload.port_taken"]
+    (relay,) = children(place.process.pid)
+    os.kill(relay, 9)
+    door.listener.settimeout(10)
+    assert settled(lambda: len(set(children(place.process.pid)) - {relay}), 1) == 1 and not starved.codes
+    with dial(port) as inside, door.listener.accept()[0] as outside:
+        outside.sendall(b"again")
+        assert inside.recv(5) == b"again"
+    living[0] = False
+    os.kill(children(place.process.pid)[0], 9)
+    assert settled(lambda: door._thread.is_alive(), False) is False, "it waits for a sandbox that is gone"
+    door.close()
+    door.listener.close()
+
+
 def test_with_its_door_closed_the_port_is_free(place: Place, tmp_path: Path, port: int) -> None:
-    door = Door(tmp_path, place.channel, port)
+    door = Door(tmp_path, place.channel, port, lambda: True)
     with dial(port):
         door.close()
         door.listener.close()

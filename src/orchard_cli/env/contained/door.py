@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,10 +21,13 @@ TAKEN = "workload.port_taken"
 
 
 class Door:
-    """`port` listens inside when it is made; raises `SandboxError`. `listener` is for whoever serves it, and theirs."""
+    """`port` listens inside when it is made; raises `SandboxError`. `listener` is for whoever serves it, and theirs.
 
-    def __init__(self, folder: Path, channel: Channel, port: int):
-        self._channel, self._port = channel, port
+    It is kept open while the sandbox is `alive`.
+    """
+
+    def __init__(self, folder: Path, channel: Channel, port: int, alive: Callable[[], bool]):
+        self._channel, self._port, self._alive = channel, port, alive
         self._over = threading.Event()
         # A Unix address has at most 107 bytes; this one is short wherever the folder lies.
         self._folder = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -76,14 +80,11 @@ class Door:
             self._control.sendall(b"!")
 
     def _again(self) -> bool:
-        """Have the port listen once more, if the sandbox still lives."""
-        while not self._over.wait(AGAIN_S):
-            try:
+        """Have the port listen once more. A workload that kills or starves it has it back when it leaves off."""
+        while not self._over.wait(AGAIN_S) and self._alive():
+            with suppress(SandboxError):
                 self._control = self._ask()
                 return True
-            except SandboxError as error:
-                if error.fault.code != TAKEN:
-                    return False
         return False
 
     def shut(self) -> None:

@@ -103,7 +103,7 @@ class Keeper:
         return self._hand_over(kept.channel.upgrade(f"/v1/ports/{header['port']}", query=query, wait_s=wait_s))
 
     def _listen(self, kept: Kept, box: str, port: int) -> Reply:
-        door = Door(self._scratch / box, kept.channel, port)
+        door = Door(self._scratch / box, kept.channel, port, kept.held.alive)
         kept.doors.append(door)
         return self._hand_over(door.listener)
 

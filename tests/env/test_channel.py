@@ -1,0 +1,66 @@
+"""What a channel makes of an agent's bytes, however they are cut."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from orchard_cli.env.channel import Channel
+from orchard_cli.errors import Effect, SandboxError
+
+SWITCH = b"HTTP/1.1 101 Switching\r\nUpgrade: tcp\r\n\r\n"
+SAID = {"message": "nothing listens", "code": "connect_refused", "attributable": "unknown", "effect": "none"}
+
+
+def lost(effect: Effect) -> SandboxError:
+    return SandboxError("the agent is gone", code="infra.agent_lost", effect=effect)
+
+
+def agent(*pieces: bytes) -> Callable[[], socket.socket]:
+    """A connection to one that answers in these pieces."""
+
+    def dial() -> socket.socket:
+        near, far = socket.socketpair()
+
+        def answer() -> None:
+            with far, suppress(OSError):
+                far.recv(1 << 16)
+                for piece in pieces:
+                    far.sendall(piece)
+                    time.sleep(0.005)
+
+        threading.Thread(target=answer, daemon=True).start()
+        return near
+
+    return dial
+
+
+@pytest.mark.parametrize("cut", range(1, len(SWITCH) + 6))
+def test_what_follows_a_switch_is_for_whoever_has_the_connection_next(cut: int) -> None:
+    data = SWITCH + b"hello"
+    channel = Channel(agent(data[:cut], data[cut:]), "box", "token", lost)
+    with channel.upgrade("/v1/ports/1", query={}, wait_s=5) as sock:
+        said = b""
+        while piece := sock.recv(100):
+            said += piece
+    assert said == b"hello"
+
+
+@pytest.mark.parametrize("cut", [1, 30, 60, 100])
+def test_a_switch_that_is_refused_says_why(cut: int) -> None:
+    body = json.dumps(SAID).encode()
+    data = b"HTTP/1.1 409 Conflict\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    with pytest.raises(SandboxError, match="nothing listens") as caught:
+        Channel(agent(data[:cut], data[cut:]), "box", "token", lost).upgrade("/v1/ports/1", query={}, wait_s=5)
+    assert caught.value.fault.code == "connect_refused"
+
+
+@pytest.mark.parametrize("said", [b"", SWITCH[:9]])
+def test_a_switch_that_breaks_off_is_a_lost_agent(said: bytes) -> None:
+    with pytest.raises(SandboxError) as caught:
+        Channel(agent(said), "box", "token", lost).upgrade("/v1/ports/1", query={}, wait_s=5)
+    assert caught.value.fault.code == "infra.agent_lost"
