@@ -39,10 +39,10 @@ def dial(port: int) -> socket.socket:
 
 
 def whole(sock: socket.socket) -> bytes:
-    said = b""
+    said = bytearray()
     while piece := sock.recv(1 << 16):
         said += piece
-    return said
+    return bytes(said)
 
 
 def test_bytes_go_both_ways_and_each_side_ends_for_itself(door: Door, port: int) -> None:

@@ -105,8 +105,24 @@ class Children:
         try:
             signal.set_wakeup_fd(-1)
             self._ground.drop()
+            close_all_but({sock.fileno()})
             code = 0 if serve(operation, request, sock, ahead, self._workdir) else 1
         except BaseException as error:  # noqa: BLE001 - last stop before the child would run the agent's loop
             with suppress(OSError):
                 sys.stderr.write(f"{type(error).__name__}: {error}\n")
         os._exit(code)
+
+
+def close_all_but(kept: Collection[int]) -> None:
+    """In a fork: what belongs to others, who would not see its end while we live."""
+    edges = sorted({2, *kept})
+    for low, high in zip(edges, [*edges[1:], _beyond()]):  # noqa: B905 - older Pythons have no `strict`
+        os.closerange(low + 1, high)
+
+
+def _beyond() -> int:
+    """A number above all descriptors; where it is not known, one that only a quick `closerange` bears."""
+    try:
+        return max(map(int, os.listdir("/proc/self/fd"))) + 1
+    except (OSError, ValueError):
+        return 1 << 20

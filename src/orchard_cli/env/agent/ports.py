@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import select
 import socket
 
+from .loop import Loop
+from .pair import Pair
 from .problem import Problem
 from .transfer import Exchange
-
-PIECE = 1 << 16
 
 
 def reach(port: int, timeout_s: float) -> socket.socket:
@@ -34,15 +33,7 @@ def relay(exchange: Exchange) -> None:
     """Answer with 101, then carry bytes both ways until both sides have ended. Runs in a child."""
     request = exchange.request
     inside = reach(int(request.parts[2]), request.number("timeout_s", 5.0))
-    outside = exchange.switch("tcp")
-    inside.settimeout(None)
-    outside.settimeout(None)
-    towards = {inside: outside, outside: inside}
-    while towards:
-        for source in select.select(list(towards), [], [])[0]:
-            data = source.recv(PIECE)
-            if data:
-                towards[source].sendall(data)
-            else:
-                towards.pop(source).shutdown(socket.SHUT_WR)
+    loop = Loop()
+    Pair(loop, inside, exchange.switch("tcp"), loop.stop)
+    loop.run()
     raise ConnectionError("carried")

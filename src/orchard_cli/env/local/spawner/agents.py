@@ -10,8 +10,9 @@ from contextlib import suppress
 from typing import NoReturn
 
 from ...agent.agent import Agent
+from ...agent.children import close_all_but
 from ...agent.loop import Loop
-from .ground import Fenced, close_all_but
+from .ground import Fenced
 
 BACKLOG = 512
 Make = Callable[[], Fenced]

@@ -9,7 +9,7 @@ import os
 import resource
 import select
 import signal
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -237,10 +237,3 @@ def _end_by_name(proc: int) -> None:
             if name.isdigit() and name != "1":
                 with suppress(OSError), opened(name, proc) as handle:
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
-
-
-def close_all_but(kept: Collection[int]) -> None:
-    """In a fork: what belongs to others."""
-    edges: Sequence[int] = sorted({2, *kept})
-    for low, high in zip(edges, [*edges[1:], 1 << 20], strict=True):
-        os.closerange(low + 1, high)
