@@ -42,7 +42,9 @@ def create(
     with client(url, key_env) as env:
         body = env.body(Spec(tree=tree, image=image, network=level, allow=tuple(allow or ())))
         view = env.make(msgspec.structs.replace(body, id=id, labels=dict(map(label_of, label or ())), lifetime=kept))
-    console = Console(json_only=json)
+    console, granted = Console(json_only=json), view.expires - view.created
+    if granted + 1.0 < lifetime_s:
+        console.note(f"{view.id} is kept for {granted:,.0f} s, the most that this server grants")
     console.data(msgspec.to_builtins(view)) if json else console.say(view.id)
 
 

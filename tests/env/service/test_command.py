@@ -57,6 +57,12 @@ def test_one_that_stays_is_made_and_ended(rest: Rest, tmp_path: Path) -> None:
     assert rest("GET", "/v1/sandboxes").json["items"] == []
 
 
+def test_a_life_that_is_shorter_than_asked_for_is_told(rest: Rest) -> None:
+    made = orchard(rest, "create", "--lifetime-s", "864000")
+    assert "kept for 86,400 s" in made.stderr and made.returncode == 0
+    assert orchard(rest, "create", "--lifetime-s", "86400").stderr == ""
+
+
 @pytest.mark.parametrize("words", [("none-such", "{id}:x"), ("{id}:none-such", "back"), ("{id}:f", "no/such/folder/f")])
 def test_a_copy_that_fails_speaks_of_its_own_words(rest: Rest, words: tuple[str, str], tmp_path: Path) -> None:
     id = rest.make()
