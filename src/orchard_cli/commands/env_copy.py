@@ -50,7 +50,7 @@ def cp(source: Name, target: Name, url: Url = HERE, key_env: KeyEnv = KEY) -> No
             raise ConfigError(text, hint=hint) from error
     Console().note(f"{size:,} bytes")
     if others:
-        Console().note(f"{len(others)} devices and pipes were left out: {', '.join(others[:SHOWN])}")
+        Console().note(f"{len(others)} devices, pipes and sockets were left out: {', '.join(others[:SHOWN])}")
 
 
 def _is_inside(word: str) -> bool:

@@ -119,7 +119,11 @@ class Sandbox(Protocol):
         ...
 
     def pack(self, path: str = ".") -> Iterator[bytes]:
-        """Everything below a directory, as pieces of a tar; sockets and what vanishes meanwhile are left out."""
+        """Everything below a directory but what vanishes meanwhile, as pieces of a tar.
+
+        Sockets, and what a command in the sandbox could not read either, are left out; a global header says which:
+        `ORCHARD.left_out`, as JSON `{"closed": count, "sockets": count, "names": [[why, name], ...]}`.
+        """
         ...
 
     def unpack(self, path: str, tar: Iterable[bytes]) -> None:

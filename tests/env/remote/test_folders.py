@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from orchard_cli.env.agent.trees import LEFT_OUT
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.remote import RemoteEnv
 from orchard_cli.env.remote.packed import fetch_folder, send_folder
@@ -99,3 +100,14 @@ def test_hostile_archives_write_nothing_here(tmp_path: Path, data: bytes) -> Non
     with pytest.raises(OrchardError):
         fetch_folder(Lying(data), ".", tmp_path / "target")  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == ["target"] and not Path("/tmp/out").exists()
+
+
+@pytest.mark.parametrize(
+    "said", ["{", "[]", "7", '{"closed": "many", "names": []}', '{"closed": 1, "names": [["why", "a"]]}', "[" * 100_000]
+)
+def test_nonsense_about_what_is_left_out_is_refused(tmp_path: Path, said: str) -> None:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT, pax_headers={LEFT_OUT: said}) as archive:
+        archive.addfile(tarfile.TarInfo("a"), io.BytesIO())
+    with pytest.raises(OrchardError, match="makes no sense"):
+        fetch_folder(Lying(file.getvalue()), ".", tmp_path / "target")  # type: ignore[arg-type]

@@ -96,8 +96,22 @@ def test_what_cannot_be_copied_is_named_and_the_rest_is(rest: Rest, tmp_path: Pa
     os.mkfifo(tmp_path / "d" / "pipe")
     (tmp_path / "d" / "file").write_text("f")
     there = orchard(rest, "cp", "d", f"{id}:d", cwd=tmp_path)
-    assert there.returncode == 0 and "1 devices and pipes were left out: ./pipe" in there.stderr
+    assert there.returncode == 0 and "1 devices, pipes and sockets were left out: ./pipe" in there.stderr
     assert rest.out(id, "ls d; mkfifo d/other") == "file\n"
     back = orchard(rest, "cp", f"{id}:d", "back", cwd=tmp_path)
     assert back.returncode == 0 and "were left out: other" in back.stderr
     assert (tmp_path / "back" / "file").read_text() == "f" and not (tmp_path / "back" / "other").exists()
+
+
+def test_what_cannot_be_read_inside_is_named_and_the_rest_is_copied(rest: Rest, tmp_path: Path) -> None:
+    id = rest.make()
+    rest.out(id, "mkdir -p d/shut; echo a >d/a; echo b >d/b; chmod 000 d/a d/shut")
+    rest.out(id, "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"d/s\")'")
+    done = orchard(rest, "cp", f"{id}:d", "back", cwd=tmp_path)
+    assert done.returncode == 1 and done.stderr.startswith("error: 2 of d cannot be read in the sandbox")
+    assert " a" in done.stderr and " shut" in done.stderr
+    assert (tmp_path / "back" / "b").read_text() == "b\n" and not (tmp_path / "back" / "a").exists()
+    rest.out(id, "chmod -R u+rX d")
+    done = orchard(rest, "cp", f"{id}:d", "whole", cwd=tmp_path)
+    assert done.returncode == 0 and "1 devices, pipes and sockets were left out: s" in done.stderr
+    assert (tmp_path / "whole" / "a").read_text() == "a\n"

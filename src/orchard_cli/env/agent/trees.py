@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from .transfer import Exchange
 
 BUFFER = 1 << 18
 MAX_ENTRIES = 1_000_000
+LEFT_OUT, NAMED = "ORCHARD.left_out", 1000
 
 
 class Writer(io.RawIOBase):
@@ -45,33 +47,69 @@ class Reader(io.RawIOBase):
         return count
 
 
+class Absent:
+    """What is there and not in the archive: how many, and the names of the first."""
+
+    def __init__(self, top: str):
+        self._top = top
+        self.found: dict[str, Any] = {"closed": 0, "sockets": 0, "names": []}
+
+    def note(self, why: str, path: str) -> None:
+        self.found[why] += 1
+        if self.found[why] <= NAMED:
+            self.found["names"].append([why, os.path.relpath(path, self._top)])
+
+    def unlisted(self, error: OSError) -> None:
+        """A directory that cannot be read; one that has vanished is no loss."""
+        if not isinstance(error, FileNotFoundError):
+            self.note("closed", error.filename)
+
+    def tell(self, tar: Any) -> None:
+        """In a global header. A member has to follow one: that is the top once more."""
+        import tarfile
+
+        if self.found["names"]:
+            head = tarfile.TarInfo.create_pax_global_header({LEFT_OUT: json.dumps(self.found)})
+            tar.fileobj.write(head)
+            tar.offset += len(head)
+            tar.addfile(tar.gettarinfo(self._top, "."))
+
+
 def pack(exchange: Exchange) -> None:
-    """Everything below a directory; sockets and what vanishes meanwhile are left out."""
+    """Everything below a directory but what vanishes meanwhile. The archive says what of the rest it does not hold:
+    sockets, and whatever is closed to the workload itself."""
     import tarfile
 
     path = exchange.path
     if not os.path.isdir(path):
         os.stat(path)
         raise Problem(400, "client.file_error", f"{path} is not a directory")
+    absent = Absent(path)
     exchange.head(200, "application/x-tar")
     with tarfile.open(fileobj=Writer(exchange), mode="w|", bufsize=BUFFER, format=tarfile.PAX_FORMAT) as tar:
         tar.copybufsize = BUFFER  # type: ignore[attr-defined]
-        for folder, below, files in os.walk(path):
-            inside = os.path.relpath(folder, path)
+        for folder, below, files in os.walk(path, onerror=absent.unlisted):
             for name in sorted(below) + sorted(files):
                 whole = os.path.join(folder, name)
                 try:
-                    member = tar.gettarinfo(whole, os.path.normpath(os.path.join(inside, name)))
-                    if member is None:
-                        continue
-                    if member.isreg():
-                        with open(whole, "rb") as source:
-                            tar.addfile(member, source)
-                    else:
-                        tar.addfile(member)
-                except (FileNotFoundError, PermissionError):
+                    _add(tar, whole, os.path.relpath(whole, path), absent)
+                except FileNotFoundError:
                     continue
+                except PermissionError:
+                    absent.note("closed", whole)
+        absent.tell(tar)
     exchange.write(b"")
+
+
+def _add(tar: Any, whole: str, name: str, absent: Absent) -> None:
+    member = tar.gettarinfo(whole, name)
+    if member is None:
+        absent.note("sockets", whole)
+    elif member.isreg():
+        with open(whole, "rb") as source:
+            tar.addfile(member, source)
+    else:
+        tar.addfile(member)
 
 
 def unpack(exchange: Exchange) -> Json:

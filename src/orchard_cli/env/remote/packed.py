@@ -1,19 +1,21 @@
 """Directories to a sandbox and from one, as tar streams: neither side ever holds a whole one."""
 
 import io
+import json
 import os
 import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from ...errors import ConfigError, RunError
+from ..agent.trees import LEFT_OUT
 from ..sandbox import Sandbox
 from ..service.trees import extract
 
-PIECE = 1 << 18
+PIECE, SHOWN = 1 << 18, 5
 
 
 def send_folder(box: Sandbox, folder: Path, path: str, left_out: list[str] | None = None) -> int:
@@ -67,7 +69,8 @@ def _make(folder: Path, out: IO[bytes], errors: list[OSError], left_out: list[st
 def fetch_folder(box: Sandbox, path: str, folder: Path, left_out: list[str] | None = None) -> int:
     """A directory of the sandbox as the new directory `folder`; bytes of its files. What comes is hostile.
 
-    Names of devices and pipes, which stay there, are added to `left_out`; without it they are an error.
+    Names of devices, pipes and sockets, which stay there, are added to `left_out`; without it they are an error. What
+    could not be read there is one, once all else is here.
     """
     if folder.exists() or folder.is_symlink():
         raise ConfigError(f"{folder} is there already", hint="name a directory that is not there yet")
@@ -75,11 +78,37 @@ def fetch_folder(box: Sandbox, path: str, folder: Path, left_out: list[str] | No
     stream = io.BufferedReader(cast(Any, _Reader(box.pack(path))), PIECE)
     try:
         with tarfile.open(fileobj=stream, mode="r|") as archive:
-            return extract(archive, folder, left_out)
+            size, absent = extract(archive, folder, left_out), absent_of(archive)
     except tarfile.TarError as error:
         raise RunError(
             f"{path} in the sandbox cannot be unpacked here: {error}", hint=f"{folder} is not whole"
         ) from error
+    if left_out is not None:
+        left_out += absent.sockets
+    elif absent.sockets:
+        raise RunError(f"{path} holds sockets: {', '.join(absent.sockets[:SHOWN])}", hint=f"the rest is in {folder}")
+    if absent.unread:
+        said = f"{absent.unread:,} of {path} cannot be read in the sandbox: {', '.join(absent.closed[:SHOWN])}"
+        raise RunError(said, hint=f"the rest is in {folder}; `chmod -R u+rX` inside opens them")
+    return size
+
+
+class Absent(NamedTuple):
+    unread: int
+    closed: list[str]  # the first of those
+    sockets: list[str]
+
+
+def absent_of(archive: tarfile.TarFile) -> Absent:
+    """What an archive that has been read says that it does not hold. Raises `tarfile.TarError` for nonsense."""
+    try:
+        told = json.loads(archive.pax_headers.get(LEFT_OUT, '{"closed": 0, "names": []}'))
+        names: dict[str, list[str]] = {"closed": [], "sockets": []}
+        for why, name in told["names"]:
+            names[why].append(str(name))
+        return Absent(int(told["closed"]), names["closed"], names["sockets"])
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+        raise tarfile.TarError("a header that makes no sense") from error
 
 
 class _Reader(io.RawIOBase):
