@@ -4,8 +4,11 @@ The tests with names of defects are faults that were reproduced in other service
 """
 
 import hashlib
+import io
+import json
 import os
 import shlex
+import tarfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from orchard_cli.env.agent.trees import LEFT_OUT
 from orchard_cli.env.contained.choose import contained
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.sandbox import Env, Sandbox, Spec
@@ -243,6 +247,26 @@ def test_patch_that_does_not_apply_changes_nothing(box: Sandbox) -> None:
     with pytest.raises(SandboxError) as caught:
         box.patch("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+new\n")
     assert caught.value.fault.code == "patch_failed" and box.diff() == ""
+
+
+def test_a_mode_hides_nothing_from_the_diff(box: Sandbox) -> None:
+    box.exec("echo two >a.txt; mkdir -p d/e; echo x >d/e/f; echo new >n; chmod 0 a.txt d/e/f d/e d n")
+    diff = box.diff()
+    assert "-one\n+two\n" in diff and "b/d/e/f" in diff and "b/n" in diff
+    assert box.exec("find a.txt d n -maxdepth 0 -printf %m").stdout == b"000", "modes are as they were"
+    box.exec("chmod 755 d d/e")
+    assert box.exec("find d/e/f -printf %m").stdout == b"0"
+
+
+def test_a_directory_that_is_taken_out_says_what_it_lacks(place: Env, box: Sandbox) -> None:
+    box.exec("mkdir t t/shut; echo a >t/a; echo b >t/b; chmod 0 t/a t/shut")
+    with tarfile.open(fileobj=io.BytesIO(b"".join(box.pack("t")))) as tar:
+        names = sorted(tar.getnames())
+        said = json.loads(tar.pax_headers.get(LEFT_OUT, "{}"))
+    if "b" in names and "a" in names:
+        pytest.skip("as root without isolation nothing is closed")
+    assert names == [".", "b", "shut"]
+    assert (said["closed"], sorted(said["names"])) == (2, [["closed", "a"], ["closed", "shut"]])
 
 
 def test_fork_is_equal_then_apart(box: Sandbox) -> None:

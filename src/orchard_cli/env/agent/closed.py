@@ -1,10 +1,11 @@
-"""Directories that their own mode closes to us: without root's powers they can be neither searched nor emptied."""
+"""What its own mode closes to us: without root's powers it can be neither read nor emptied."""
 
 from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 
 def open_one(folder: str) -> None:
@@ -22,3 +23,34 @@ def open_all(folder: str) -> None:
             path = os.path.join(above, name)
             if not os.path.islink(path):
                 open_one(path)
+
+
+class Shut:
+    """Opens what is closed while it is being read, if that is `wanted`; modes are as before after `restore`."""
+
+    def __init__(self, wanted: bool):
+        self._wanted = wanted
+        self._modes: list[tuple[str, int]] = []
+
+    def open(self, path: str, needed: int = 0o500) -> None:
+        mode = stat.S_IMODE(os.lstat(path).st_mode)
+        if self._wanted and mode & needed != needed:
+            with suppress(PermissionError):  # not ours
+                os.chmod(path, mode | needed)
+                self._modes.append((path, mode))
+
+    @contextmanager
+    def reading(self, path: str) -> Iterator[None]:
+        """A file."""
+        before = len(self._modes)
+        self.open(path, 0o400)
+        try:
+            yield
+        finally:
+            self.restore(before)
+
+    def restore(self, first: int = 0) -> None:
+        while len(self._modes) > first:
+            path, mode = self._modes.pop()
+            with suppress(OSError):  # gone meanwhile
+                os.chmod(path, mode)

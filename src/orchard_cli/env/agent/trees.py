@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 
 from .admission import Refused, admit, as_it_is
+from .closed import Shut
 from .kinds import Any
 from .problem import Json, Problem
 from .transfer import Exchange
@@ -77,39 +78,48 @@ class Absent:
 
 def pack(exchange: Exchange) -> None:
     """Everything below a directory but what vanishes meanwhile. The archive says what of the rest it does not hold:
-    sockets, and whatever is closed to the workload itself."""
+    sockets, and whatever is closed to the workload itself (with `closed` only what is not its own)."""
     import tarfile
 
-    path = exchange.path
+    path, shut = exchange.path, Shut("closed" in exchange.request.query)
     if not os.path.isdir(path):
         os.stat(path)
         raise Problem(400, "client.file_error", f"{path} is not a directory")
-    absent = Absent(path)
     exchange.head(200, "application/x-tar")
     with tarfile.open(fileobj=Writer(exchange), mode="w|", bufsize=BUFFER, format=tarfile.PAX_FORMAT) as tar:
         tar.copybufsize = BUFFER  # type: ignore[attr-defined]
-        for folder, below, files in os.walk(path, onerror=absent.unlisted):
-            for name in sorted(below) + sorted(files):
-                whole = os.path.join(folder, name)
-                try:
-                    _add(tar, whole, os.path.relpath(whole, path), absent)
-                except FileNotFoundError:
-                    continue
-                except PermissionError:
-                    absent.note("closed", whole)
-        absent.tell(tar)
+        try:
+            _walk(tar, path, Absent(path), shut)
+        finally:
+            shut.restore()
     exchange.write(b"")
 
 
-def _add(tar: Any, whole: str, name: str, absent: Absent) -> None:
+def _walk(tar: Any, path: str, absent: Absent, shut: Shut) -> None:
+    shut.open(path)
+    for folder, below, files in os.walk(path, onerror=absent.unlisted):
+        for name in sorted(below) + sorted(files):
+            whole = os.path.join(folder, name)
+            try:
+                _add(tar, whole, os.path.relpath(whole, path), absent, shut)
+            except FileNotFoundError:
+                continue
+            except PermissionError:
+                absent.note("closed", whole)
+    absent.tell(tar)
+
+
+def _add(tar: Any, whole: str, name: str, absent: Absent, shut: Shut) -> None:
     member = tar.gettarinfo(whole, name)
     if member is None:
         absent.note("sockets", whole)
     elif member.isreg():
-        with open(whole, "rb") as source:
+        with shut.reading(whole), open(whole, "rb") as source:
             tar.addfile(member, source)
     else:
         tar.addfile(member)
+        if member.isdir():
+            shut.open(whole)
 
 
 def unpack(exchange: Exchange) -> Json:

@@ -4,6 +4,7 @@ The tar is hostile: names are walked by descriptors and no link is followed. A f
 time is not written out at all, so that a large tree costs no more than reading it.
 """
 
+import json
 import os
 import shutil
 import stat
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from ...errors import SandboxError
+from ..agent.trees import LEFT_OUT
 from ..channel import Channel
 from ..local.bare import bare
 
@@ -46,7 +48,10 @@ def diff(channel: Channel, workdir: str, before: Path | None, scratch: Path) -> 
         lower = os.open(before if before is not None else folder / "old", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         upper = os.open(folder / "new", FLAGS)
         try:
-            with channel.stream("GET", "/v1/tar", query={"path": workdir}, wait_s=DEADLINE_S) as (_, pieces):
+            with channel.stream("GET", "/v1/tar", query={"path": workdir, "closed": 1}, wait_s=DEADLINE_S) as (
+                _,
+                pieces,
+            ):
                 write_out(pieces, upper, lower)
             return _difference(folder / "git", upper, lower)
         finally:
@@ -103,8 +108,11 @@ def write_out(pieces: Iterator[bytes], target: int, before: int) -> None:
     try:
         with tarfile.open(fileobj=cast(IO[bytes], _Whole(Pieces(pieces))), mode="r|", bufsize=CHUNK) as tar:
             for member in tar:
-                _member(tar, member, target, before)
-    except (tarfile.TarError, OSError, ValueError) as error:
+                if LEFT_OUT in tar.pax_headers and json.loads(tar.pax_headers[LEFT_OUT])["closed"]:
+                    raise ValueError(f"some of it belongs to others: {tar.pax_headers[LEFT_OUT][:300]}")
+                if member.name != ".":
+                    _member(tar, member, target, before)
+    except (tarfile.TarError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SandboxError(
             f"the work directory cannot be read: {error}", code="infra.bad_archive", effect="none"
         ) from error
