@@ -80,12 +80,15 @@ class Children:
 
         self._loop.watch(reading, woken)
 
-    def lend(self, connection: Connection, request: Request, operation: Operation) -> None:
-        """A child takes the connection, does a file operation, answers, and gives it back by its end."""
+    def lend(self, connection: Connection, request: Request, operation: Operation, *needed: int) -> None:
+        """A child takes the connection, does a file operation, answers, and gives it back by its end.
+
+        It has the descriptors `needed` besides.
+        """
         ahead = connection.hand_over(everything=request.streamed)
         pid = os.fork()
         if pid == 0:
-            self._become(connection.sock, request, operation, ahead)
+            self._become(connection.sock, request, operation, ahead, needed)
         self.lent[pid] = request.parts[1]
 
         def ended(status: int, usage: Any) -> None:
@@ -100,12 +103,14 @@ class Children:
             if places is None or place in places:
                 os.kill(pid, signal.SIGKILL)  # ours, and not yet collected
 
-    def _become(self, sock: socket.socket, request: Request, operation: Operation, ahead: bytes) -> NoReturn:
+    def _become(
+        self, sock: socket.socket, request: Request, operation: Operation, ahead: bytes, needed: tuple[int, ...]
+    ) -> NoReturn:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
             self._ground.drop()
-            close_all_but({sock.fileno()})
+            close_all_but({sock.fileno(), *needed})
             code = 0 if serve(operation, request, sock, ahead, self._workdir) else 1
         except BaseException as error:  # noqa: BLE001 - last stop before the child would run the agent's loop
             with suppress(OSError):

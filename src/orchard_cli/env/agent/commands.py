@@ -141,8 +141,9 @@ class Commands:
         number = {"out": 0, "err": 1}.get(request.query.get("stream", "out"), 9)
         if number >= len(execution.spools):
             raise Problem(404, "client.no_such_file", "this command keeps no such output")
-        request.query["path"] = f"/proc/self/fd/{execution.spools[number]}"
-        self.children.lend(connection, request, transfer.read)
+        spool = execution.spools[number]
+        request.query["path"] = f"/proc/self/fd/{spool}"
+        self.children.lend(connection, request, transfer.read, spool)
 
     def _post_stdin(self, connection: Connection, request: Request, execution: Execution) -> None:
         """Bytes from `offset` on; what was taken already is passed over, so that sending again does no harm."""
