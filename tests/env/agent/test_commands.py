@@ -272,6 +272,14 @@ def test_environment_starts_from_the_image_s(place: Place) -> None:
         b'{"script":"x","stdin":"maybe"}',
         b'{"script":"x","tty":{"rows":0}}',
         b'{"script":"x","cwd":"/no/such/place"}',
+        b'{"script":"\\ud83d"}',
+        b'{"argv":["echo","\\ud83d"]}',
+        b'{"script":"x","cwd":"\\ud83d"}',
+        b'{"script":"x","env":{"A":"\\ud83d"}}',
+        b'{"script":"x","login":{"A=B":"c"}}',
+        b'{"script":"x","timeout_s":NaN}',
+        b'{"script":"x","kill_grace_s":1%s}' % (b"0" * 400),
+        b'{"script":"x","env":%s}' % (b"[" * 100_000),
     ],
 )
 def test_bad_orders_are_refused_and_nothing_runs(place: Place, body: bytes) -> None:
@@ -279,6 +287,11 @@ def test_bad_orders_are_refused_and_nothing_runs(place: Place, body: bytes) -> N
     headers = {"Idempotency-Key": os.urandom(4).hex()}
     code, attributable = fault_of(place.channel.ask, "POST", "/v1/execs", body, headers=headers)
     assert code.startswith("client.") and attributable == "client"
+    query = {"wait_s": float("inf")}
+    assert (
+        fault_of(place.channel.ask, "POST", "/v1/execs", b'{"script":"true"}', headers=headers, query=query)[1]
+        == "client"
+    )
     assert json.loads(place.channel.ask("GET", "/v1/execs").body) == before
 
 

@@ -165,6 +165,9 @@ def test_leaving_ends_the_command_only_if_asked(place: Place) -> None:
         (masked(1, b"no json"), 1008),
         (masked(1, b'{"resize":[0,0]}'), 1008),
         (masked(1, b"[]"), 1008),
+        (masked(1, b'{"signal":1e999}'), 1008),
+        (masked(1, b'{"signal":99999999999}'), 1008),
+        (masked(1, b"[" * 50_000), 1008),
         (masked(2, b"\x05data"), 1008),
     ],
 )
@@ -217,3 +220,11 @@ def test_ring_gives_the_rest_of_all_from_any_cursor(pieces: list[bytes], cap: in
         after = told["to"]
     assert [(number, event[2]) for number, event in events] == list(enumerate(pieces, 1))[after:]
     assert sum(len(event[2]) for _, event in events[:-1]) <= cap
+
+
+def test_a_place_beyond_all_events_is_refused(place: Place) -> None:
+    running = start(place.channel, "true")
+    running.wait()
+    with pytest.raises(SandboxError, match="after is no number"):
+        place.channel.ask("GET", f"/v1/execs/{running.id}/events", query={"after": 1e30})
+    assert place.channel.ask("GET", "/v1/health").status == 200

@@ -63,6 +63,7 @@ class Commands:
             raise Problem(400, "client.bad_argument", "a command needs an Idempotency-Key of at most 200 letters")
         name, digest = _digest(key.encode("latin-1")), _digest(request.body)
         known = self._by_key.get(name)
+        request.number("wait_s", 0.0)  # what is refused has not begun
         if known is not None:
             if known.digest != digest:
                 raise Problem(409, "client.key_conflict", "another command was started under this key")
@@ -229,7 +230,7 @@ def _digest(data: bytes) -> bytes:
 def _object(text: bytes) -> dict[str, Any]:
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Problem(400, "client.bad_request", "the first line of the body is no JSON") from None
     if not isinstance(given, dict):
         raise Problem(400, "client.bad_request", "the first line of the body is no JSON object")

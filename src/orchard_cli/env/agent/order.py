@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from .problem import Json, Problem
+
+MOST = 1 << 62  # more than this is no time and no size: it has no place in a timer
 
 
 class Order:
@@ -21,6 +25,8 @@ class Order:
                 raise Problem(400, "client.bad_argument", f"unknown field {name}")
             if value is not None and not isinstance(value, (int, float) if kind is float else kind):
                 raise Problem(400, "client.bad_argument", f"{name} must be a {kind.__name__}")
+            if isinstance(value, (int, float)) and not (0 <= value <= MOST or value == float("inf")):
+                raise Problem(400, "client.bad_argument", f"{name} is a number from 0 up")
         get = given.get
         self.argv: list[str] | None = get("argv")
         self.script: str | None = get("script")
@@ -54,17 +60,15 @@ class Order:
             raise Problem(400, "client.bad_argument", "give either argv or script, and not an empty one")
         if not _texts(words):
             raise Problem(400, "client.bad_argument", "a word is no text or holds a NUL byte")
-        if any("=" in name or not name for name in self.env):
+        if any("=" in name or not name for name in (*self.env, *(self.login or ()))):
             raise Problem(400, "client.bad_argument", "a variable's name is empty or holds an equals sign")
         if self.stdin not in ("none", "body", "open") or self.linger not in ("keep", "none"):
             raise Problem(400, "client.bad_argument", "stdin is none, body or open; linger is keep or none")
-        if min(self.timeout, self.silence, self.grace, self.cap, self.ring, self.spool) < 0:
-            raise Problem(400, "client.bad_argument", "times and sizes are not negative")
 
 
 def _texts(words: list[str]) -> bool:
-    """Without NUL bytes; nobody has checked before what kind they are."""
+    """Without NUL bytes and halves of characters; nobody has checked before what kind they are."""
     try:
-        return "\0" not in "".join(words)
-    except TypeError:
+        return b"\0" not in os.fsencode("".join(words))
+    except (TypeError, UnicodeEncodeError):
         return False

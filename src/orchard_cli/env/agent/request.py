@@ -7,6 +7,8 @@ from binascii import unhexlify
 
 from .problem import Problem
 
+MOST = 1 << 62
+
 
 class Request:
     """The head of one request; `body` is set once it is there, unless a child reads it."""
@@ -41,7 +43,7 @@ class Request:
             value = float(self.query.get(name, default))
         except ValueError:
             value = least - 1
-        if not least <= value < float("inf"):
+        if not least <= value <= MOST:
             raise Problem(400, "client.bad_argument", f"{name} is no number that is allowed here")
         return value
 

@@ -175,7 +175,7 @@ class Attachment:
                 self._execution.feed.end()
             if message.get("cancel"):
                 self._execution.stop("cancelled")
-        except (ValueError, TypeError, AttributeError, Problem, OSError):
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, Problem, OSError):
             raise Broken(1008) from None
 
     def _goodbye(self, code: int) -> None:
