@@ -14,6 +14,7 @@ from .connection import Connection
 from .ground import Ground
 from .kinds import Any, NoReturn
 from .loop import Loop
+from .problem import Problem
 from .request import Request
 from .transfer import Operation, serve
 
@@ -86,7 +87,12 @@ class Children:
         It has the descriptors `needed` besides.
         """
         ahead = connection.hand_over(everything=request.streamed)
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:  # the workload is as many as it may be, and we count as one of it
+            text = f"no process can be started in the sandbox: {error.strerror}"
+            connection.refuse(Problem(409, "workload.pid_limit", text, "model"))
+            return
         if pid == 0:
             self._become(connection.sock, request, operation, ahead, needed)
         self.lent[pid] = request.parts[1]

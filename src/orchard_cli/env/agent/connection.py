@@ -140,6 +140,13 @@ class Connection:
     def problem(self, problem: Problem) -> None:
         self.reply(problem.status, problem.record)
 
+    def refuse(self, problem: Problem) -> None:
+        """The last answer here: what is still to come of the request is let go by, as its sender may listen only then."""
+        text = encode(problem.record).encode()
+        self._closing, self.raw = True, lambda data: None
+        self.start(problem.status, "application/json", len(text))
+        self.send(text)
+
     def start(self, status: int, kind: str, length: int = -1) -> None:
         size = f"Content-Length: {length}" if length >= 0 else "Transfer-Encoding: chunked"
         close = "Connection: close\r\n" if self._closing else ""
