@@ -1,5 +1,7 @@
 """Children that carry a connection: they hold nobody else's, and neither direction waits for the other."""
 
+import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ..conftest import children
 from .conftest import TOKEN, Place
 from .conftest import start as start_agent
 from .test_commands import start
@@ -54,6 +57,16 @@ def test_input_that_is_closed_ends_while_a_connection_is_carried(place: Place) -
     with socket.create_server(("127.0.0.1", 0)) as silent, tunnel(place, silent.getsockname()[1]):
         running.close_stdin()
         assert running.wait().stdout == b"end\n"
+
+
+def test_one_that_is_ended_from_inside_has_not_done_its_work(place: Place, talker: int) -> None:
+    before = set(children(place.process.pid))
+    with tunnel(place, talker) as sock:
+        sock.settimeout(10)
+        (pid,) = set(children(place.process.pid)) - before
+        os.kill(pid, signal.SIGTERM)
+        with suppress(ConnectionError):
+            assert len(whole(sock)) < SIZE
 
 
 def test_a_client_sees_the_end_of_its_agent_while_another_is_served(tmp_path: Path) -> None:

@@ -115,6 +115,7 @@ class Children:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # an end that is no success
             self._ground.drop()
             close_all_but({sock.fileno(), *needed})
             code = 0 if serve(operation, request, sock, ahead, self._workdir) else 1
