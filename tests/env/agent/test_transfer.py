@@ -208,6 +208,32 @@ def test_archive_bombs_are_bounded(place: Place) -> None:
     assert place.channel.ask("GET", "/v1/health").status == 200
 
 
+def _odd(name: str, **pax: str) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.pax_headers = pax
+    return member.tobuf(tarfile.PAX_FORMAT) + bytes(1024)
+
+
+def _names_of_names(count: int) -> bytes:
+    member = tarfile.TarInfo("././@LongLink")
+    member.type, member.size = tarfile.GNUTYPE_LONGNAME, 2
+    return (member.tobuf(tarfile.GNU_FORMAT) + b"a".ljust(512, b"\0")) * count + bytes(1024)
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        tar_of(("hard", "hard:nowhere", b"")),
+        _odd("late", mtime="1e30"),
+        _odd("never", mtime="nan"),
+        _names_of_names(2000),
+    ],
+    ids=["link to nothing", "beyond all time", "no time", "names without end"],
+)
+def test_an_archive_that_makes_no_sense_is_its_sender_s_doing(place: Place, archive: bytes) -> None:
+    assert fault_of(ask, place, "PUT", "tar", archive, path="odd") == ("client.bad_archive", "client")
+
+
 def test_interrupted_upload_leaves_nothing(place: Place) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(place.address)

@@ -141,7 +141,7 @@ class Connection:
         self.reply(problem.status, problem.record)
 
     def refuse(self, problem: Problem) -> None:
-        """The last answer here: what is still to come of the request is let go by, as its sender may listen only then."""
+        """The last answer here. The rest of the request is let go by: its sender may listen only after that."""
         text = encode(problem.record).encode()
         self._closing, self.raw = True, lambda data: None
         self.start(problem.status, "application/json", len(text))

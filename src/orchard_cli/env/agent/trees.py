@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 
-from .admission import Refused, admit, as_it_is
+from .admission import admit, as_it_is
 from .closed import Shut
 from .kinds import Any
 from .problem import Json, Problem
@@ -143,6 +143,8 @@ def unpack(exchange: Exchange) -> Json:
                     raise Problem(413, "client.too_large", f"the archive has more than {most} bytes or {entries} names")
                 admit(member, top)
                 tar.extract(member, top)
-    except (tarfile.TarError, Refused) as error:
+    except (Problem, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - what comes in is hostile, and `tarfile` lets many kinds through
         raise Problem(400, "client.bad_archive", f"the archive cannot be unpacked: {error}") from None
     return {"entries": count, "bytes": size}
