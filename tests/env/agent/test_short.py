@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from orchard_cli.env.agent import hearing
 from orchard_cli.env.agent.agent import Agent
 from orchard_cli.env.agent.ground import Ground
+from orchard_cli.env.agent.launch import memory
 from orchard_cli.env.channel import Channel
+from orchard_cli.env.running import start
 from orchard_cli.errors import SandboxError
 
 from .conftest import TOKEN, lost
@@ -52,3 +55,32 @@ def test_without_a_process_for_it_a_transfer_is_refused(channel: Channel, monkey
     assert fault_of(channel.ask, "PUT", "/v1/files", bytes(4 << 20), query={"path": "f"}) == refusal
     assert fault_of(channel.upload, "/v1/tar", [bytes(1 << 20)] * 4, query={"path": "."}) == refusal
     assert channel.ask("GET", "/v1/health").status == 200
+
+
+def test_a_spool_ends_where_the_disk_was_full_and_has_no_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = iter((True, False, True))
+
+    def write(fd: int, data: bytes) -> None:
+        if not next(room):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.write(fd, data)
+
+    monkeypatch.setattr(hearing, "write_all", write)
+    spool = memory("spool", b"")
+    heard = hearing.Hearing("out", None, spool, 100, lambda: None)
+    for data in (b"one", b"two", b"three"):
+        heard.add(data)
+    assert os.pread(spool, 100, 0) == b"one"
+    os.close(spool)
+
+
+def test_a_spool_that_cannot_be_made_does_not_stop_the_command(
+    channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(ground: Ground) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Ground, "scratch", full)
+    running = start(channel, "echo said", spool_bytes=100)
+    assert running.wait(10).stdout == b"said\n"
+    assert fault_of(lambda: list(running.spooled())) == ("workload.disk_quota", "model")

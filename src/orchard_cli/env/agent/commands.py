@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from contextlib import suppress
 
 from . import transfer
 from .children import Children
@@ -143,6 +144,8 @@ class Commands:
         if number >= len(execution.spools):
             raise Problem(404, "client.no_such_file", "this command keeps no such output")
         spool = execution.spools[number]
+        if spool < 0:
+            raise Problem(409, "workload.disk_quota", "there was no room to keep this output", "model")
         request.query["path"] = f"/proc/self/fd/{spool}"
         self.children.lend(connection, request, transfer.read, spool)
 
@@ -184,8 +187,10 @@ class Commands:
     # -- what they need
 
     def spool(self) -> int:
-        """A file without a name, for all that a command says."""
-        return self.ground.scratch()
+        """A file without a name, for all that a command says; -1 where none can be made."""
+        with suppress(OSError):
+            return self.ground.scratch()
+        return -1
 
     def finished(self, execution: Execution) -> None:
         self.running.discard(execution)

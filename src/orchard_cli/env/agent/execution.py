@@ -75,7 +75,7 @@ class Execution:
         if not (order.ring or order.spool or order.silence):
             return None
         spool = self._house.spool() if order.spool else -1
-        if spool >= 0:
+        if order.spool:
             self.spools.append(spool)
         return Hearing(name, self.ring if order.ring else None, spool, order.spool, self._heard).add
 
@@ -245,6 +245,6 @@ class Execution:
         return sum(map(len, self._said))
 
     def forget(self) -> None:
-        for fd in self.spools:
+        for fd in filter(lambda fd: fd >= 0, self.spools):
             os.close(fd)
         self.spools = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from .launch import write_all
 from .output import Ring
@@ -18,8 +17,10 @@ class Hearing:
 
     def add(self, data: bytes) -> None:
         if self._spool >= 0 and self._seen < self._most:
-            with suppress(OSError):
+            try:
                 write_all(self._spool, data[: self._most - self._seen])
+            except OSError:
+                self._spool = -1  # what comes later would seem to follow what is there
         if self._ring is not None:
             self._ring.add(self._name, data, self._seen)
         self._seen += len(data)
