@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from orchard_cli.env.running import start
 from orchard_cli.errors import SandboxError
 
 from .conftest import TOKEN, lost
+from .conftest import start as start_agent
+from .conftest import stop as stop_agent
 from .test_commands import fault_of
 
 
@@ -84,3 +87,19 @@ def test_a_spool_that_cannot_be_made_does_not_stop_the_command(
     running = start(channel, "echo said", spool_bytes=100)
     assert running.wait(10).stdout == b"said\n"
     assert fault_of(lambda: list(running.spooled())) == ("workload.disk_quota", "model")
+
+
+def test_no_command_takes_the_last_descriptors(tmp_path: Path) -> None:
+    place = start_agent(tmp_path)
+    resource.prlimit(place.process.pid, resource.RLIMIT_NOFILE, (100, 100))
+    begun, refusals = [], []
+    for _ in range(100):
+        try:
+            begun.append(start(place.channel, "exec sleep 60", stdin=None, timeout_s=60))
+        except SandboxError as error:
+            refusals.append(error.fault.code)
+    assert begun and refusals == ["capacity.agent_busy"] * (100 - len(begun))
+    for running in begun:
+        running.cancel()
+    assert {running.wait(20).reason for running in begun} == {"cancelled"}
+    stop_agent(place)

@@ -14,6 +14,7 @@ from .follow import Follower
 from .ground import Ground
 from .keys import Keys
 from .kinds import Any
+from .launch import crowded
 from .login import Login
 from .loop import Loop
 from .order import Order
@@ -73,8 +74,8 @@ class Commands:
         if name in self._forgotten:
             text = "the command of this key has run; its result is not kept any longer"
             raise Problem(410, "infra.result_forgotten", text, "infra", effect="complete")
-        if len(self.running) >= MAX_RUNNING:
-            raise Problem(429, "capacity.agent_busy", f"{MAX_RUNNING} commands are running", "infra")
+        if len(self.running) >= MAX_RUNNING or crowded():
+            raise Problem(429, "capacity.agent_busy", f"{len(self.running)} commands are running", "infra")
         head, _, data = request.body.partition(b"\n")
         order = Order(_object(head), data)
         if order.login is not None and not self._login.known:

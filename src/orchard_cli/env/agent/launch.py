@@ -19,6 +19,7 @@ ARGUMENT_LIMIT = 100_000  # the kernel allows 131,071 bytes for one argument
 TIOCSWINSZ, TIOCGPTN = 0x5414, 0x80045430
 NO_SHELL = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP)
 SCRIPT_FD = 3
+SPARE_FDS = 32
 
 
 class Launch:
@@ -130,6 +131,16 @@ class Launch:
         if self._order.script is not None and self.failure.errno in NO_SHELL:
             text = "there is no shell left in the sandbox"
             raise Problem(409, "sandbox.broken_by_workload", text, "model")
+
+
+def crowded() -> bool:
+    """So few descriptors are left that those who run already could not be ended: that takes some, too."""
+    try:
+        lowest = os.dup(0)
+    except OSError:
+        return True
+    os.close(lowest)
+    return 0 < os.sysconf("SC_OPEN_MAX") - SPARE_FDS <= lowest
 
 
 def enter(folder: str) -> None:
