@@ -38,6 +38,7 @@ class Running:
                         yield event
                         if event.type == "exit":
                             return
+                return  # it is over, and there is nothing after `after`
             except ConnectionError:
                 failures += 1
                 if failures > PATIENCE:
