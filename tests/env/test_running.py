@@ -22,7 +22,7 @@ class Agent:
         self.taken += body[len(self.taken) - offset :]
         during, self._during = self._during, lambda: None
         during()
-        return Answer(200, {}, json.dumps({"taken": offset + len(body)}).encode())
+        return Answer(200, {}, json.dumps({"taken": len(self.taken)}).encode())
 
     @contextmanager
     def stream(self, *_: object, **__: object) -> Iterator[tuple[Mapping[str, str], Iterator[bytes]]]:
@@ -35,3 +35,31 @@ def running(agent: Agent, taken: int | None = 0) -> Running:
 
 def test_there_is_nothing_after_the_end() -> None:
     assert list(running(Agent()).events(after=9)) == []
+
+
+def test_what_two_write_at_once_is_taken_whole() -> None:
+    def meanwhile() -> None:
+        other.start()
+        other.join(0.3)  # it waits for us, or has written
+
+    agent = Agent(meanwhile)
+    command = running(agent)
+    other = threading.Thread(target=command.write, args=(b"two",))
+    command.write(b"one")
+    other.join()
+    assert agent.taken == b"onetwo"
+
+
+def test_input_of_a_command_that_was_found_again_is_sent_with_its_place() -> None:
+    places: list[object] = []
+
+    class Noting(Agent):
+        def ask(self, method: str, path: str, body: bytes = b"", *, query: Mapping[str, Any], **how: Any) -> Answer:
+            if body:
+                places.append(query.get("offset"))
+            return super().ask(method, path, body, query=query, **how)
+
+    agent = Noting()
+    agent.taken = b"before "
+    running(agent, taken=None).write(b"after")
+    assert (places, agent.taken) == ([7], b"before after")

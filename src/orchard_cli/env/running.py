@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ class Running:
         self._channel, self.key, self.id, self._timeout_s = channel, key, id, timeout_s
         # bytes of input that the agent has; None: it knows better than we do
         self._path, self._taken = f"/v1/execs/{id}", taken
+        self._feeding = threading.Lock()
 
     def events(self, after: int = 0) -> Iterator[Event]:
         failures = 0
@@ -60,6 +62,13 @@ class Running:
         self._stdin(b"", close=1)
 
     def _stdin(self, data: bytes, **query: object) -> None:
+        """One at a time, each with its place: what is sent again, for an answer that was lost, is taken once."""
+        with self._feeding:
+            if self._taken is None:
+                self._fed(b"")
+            self._fed(data, **query)
+
+    def _fed(self, data: bytes, **query: object) -> None:
         known = {} if self._taken is None else {"offset": self._taken}
         answer = self._channel.ask(
             "POST",
