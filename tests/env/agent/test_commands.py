@@ -106,6 +106,12 @@ def test_spool_keeps_what_the_ring_does_not(place: Place) -> None:
     place.channel.ask("DELETE", f"/v1/execs/{running.id}")
 
 
+def test_a_result_beyond_all_that_is_kept_can_be_had_once_it_is_there(place: Place) -> None:
+    running = start(place.channel, "head -c 40000000 /dev/zero", max_bytes=64 << 20)
+    assert [event.type for event in running.events()][-1] == "exit"
+    assert len(running.wait().stdout) == 40_000_000
+
+
 def test_open_input_is_fed_and_closed(place: Place) -> None:
     running = start(place.channel, "while read -r line; do echo got $line; done; echo end", stdin=None)
     running.write(b"one\ntw")

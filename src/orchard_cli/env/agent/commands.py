@@ -201,8 +201,8 @@ class Commands:
             self._trim()
 
     def _trim(self) -> None:
-        """Keep the newest of those that are done."""
-        while self._done and (len(self._done) > KEEP_DONE or self._bytes > KEEP_BYTES):
+        """Keep the newest of those that are done; the last one, whatever its size: it is still to be asked for."""
+        while len(self._done) > 1 and (len(self._done) > KEEP_DONE or self._bytes > KEEP_BYTES):
             self._forget(self._done[next(iter(self._done))])
 
     def _forget(self, execution: Execution) -> None:
