@@ -64,3 +64,11 @@ def test_a_switch_that_breaks_off_is_a_lost_agent(said: bytes) -> None:
     with pytest.raises(SandboxError) as caught:
         Channel(agent(said), "box", "token", lost).upgrade("/v1/ports/1", query={}, wait_s=5)
     assert caught.value.fault.code == "infra.agent_lost"
+
+
+def test_a_download_that_breaks_off_with_its_agent_says_so() -> None:
+    half = agent(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+    pieces = Channel(half, "box", "token", lost).download("/v1/files", query={"path": "f"})
+    with pytest.raises(SandboxError) as caught:
+        b"".join(pieces)
+    assert caught.value.fault.code == "infra.agent_lost"

@@ -79,6 +79,16 @@ class Channel:
             wire.last = True  # unless it is read to its end
             yield told, wire.kept(pieces)
 
+    def download(self, path: str, *, query: Mapping[str, object], wait_s: float = 60.0) -> Iterator[bytes]:
+        """The pieces of an answer. Raises `SandboxError` when it breaks off: what is read changed, or the agent died."""
+        try:
+            with self.stream("GET", path, query=query, wait_s=wait_s) as (_, pieces):
+                yield from pieces
+        except ConnectionError:
+            self.ask("GET", "/v1/health", again=True)
+            text = f"{query.get('path', 'what was read')} changed while it was read, or its reader was ended"
+            raise SandboxError(text, code="client.file_changed", attributable="client") from None
+
     def upload(
         self, path: str, pieces: Iterable[bytes], *, query: Mapping[str, object], wait_s: float = 120.0
     ) -> Answer:

@@ -87,8 +87,7 @@ class Running:
         self._channel.ask("POST", f"{self._path}/resize", query={"rows": rows, "cols": cols}, again=True)
 
     def spooled(self, stream: Literal["out", "err"] = "out") -> Iterator[bytes]:
-        with self._channel.stream("GET", f"{self._path}/output", query={"stream": stream}) as (_, pieces):
-            yield from pieces
+        yield from self._channel.download(f"{self._path}/output", query={"stream": stream})
 
     def cancel(self) -> None:
         self._channel.ask("POST", f"{self._path}/cancel", again=True)

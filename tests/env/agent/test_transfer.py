@@ -208,6 +208,18 @@ def test_archive_bombs_are_bounded(place: Place) -> None:
     assert place.channel.ask("GET", "/v1/health").status == 200
 
 
+@pytest.mark.parametrize("what", ["files", "tar"])
+def test_what_shrinks_while_it_is_read_is_no_lost_agent(place: Place, what: str) -> None:
+    log = place.workdir / "shrinking" / "log"
+    log.parent.mkdir(exist_ok=True)
+    log.write_bytes(bytes(64 << 20))
+    pieces = place.channel.download(f"/v1/{what}", query={"path": str(log if what == "files" else log.parent)})
+    next(pieces)
+    os.truncate(log, 10)
+    assert fault_of(list, pieces) == ("client.file_changed", "client")
+    log.unlink()
+
+
 def _odd(name: str, **pax: str) -> bytes:
     member = tarfile.TarInfo(name)
     member.pax_headers = pax

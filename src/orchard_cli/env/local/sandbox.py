@@ -133,8 +133,7 @@ class LocalSandbox:
     def fetch(self, path: str) -> Iterator[bytes]:
         """A file of any size, in pieces."""
         check_words(path)
-        with self._open().stream("GET", "/v1/files", query={"path": path}, wait_s=600) as (_, pieces):
-            yield from pieces
+        yield from self._open().download("/v1/files", query={"path": path}, wait_s=600)
 
     def store(self, path: str, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
         """As `write`, for a file of any size: whole or not at all."""
@@ -148,8 +147,7 @@ class LocalSandbox:
 
     def pack(self, path: str = ".") -> Iterator[bytes]:
         check_words(path)
-        with self._open().stream("GET", "/v1/tar", query={"path": path}, wait_s=600) as (_, pieces):
-            yield from pieces
+        yield from self._open().download("/v1/tar", query={"path": path}, wait_s=600)
 
     def unpack(self, path: str, tar: Iterable[bytes]) -> None:
         check_words(path)
