@@ -4,12 +4,12 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
-from orchard_cli.env.channel import Channel
+from orchard_cli.env.channel import Channel, Refusal
 from orchard_cli.errors import Effect, SandboxError
 
 SWITCH = b"HTTP/1.1 101 Switching\r\nUpgrade: tcp\r\n\r\n"
@@ -72,3 +72,28 @@ def test_a_download_that_breaks_off_with_its_agent_says_so() -> None:
     with pytest.raises(SandboxError) as caught:
         b"".join(pieces)
     assert caught.value.fault.code == "infra.agent_lost"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [Refusal("no such file", code="client.no_such_file"), ConnectionResetError("theirs"), TimeoutError("theirs")],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_what_gives_the_pieces_may_fail_for_itself(failure: Exception) -> None:
+    dial, dialled = agent(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), 0
+
+    def counted() -> socket.socket:
+        nonlocal dialled
+        dialled += 1
+        return dial()
+
+    def pieces() -> Iterator[bytes]:
+        yield b"half of it"
+        raise failure
+
+    channel = Channel(counted, "box", "token", lost)
+    with pytest.raises(type(failure)) as caught:
+        channel.upload("/v1/files", pieces(), query={"path": "f"})
+    assert caught.value is failure
+    assert channel.ask("GET", "/v1/health").record() == {} and dialled == 2
+    channel.close()

@@ -80,7 +80,7 @@ class Channel:
             yield told, wire.kept(pieces)
 
     def download(self, path: str, *, query: Mapping[str, object], wait_s: float = 60.0) -> Iterator[bytes]:
-        """The pieces of an answer. Raises `SandboxError` when it breaks off: what is read changed, or the agent died."""
+        """The pieces of an answer. Raises `SandboxError` when it breaks off: it changed, or the agent died."""
         try:
             with self.stream("GET", path, query=query, wait_s=wait_s) as (_, pieces):
                 yield from pieces
@@ -92,15 +92,18 @@ class Channel:
     def upload(
         self, path: str, pieces: Iterable[bytes], *, query: Mapping[str, object], wait_s: float = 120.0
     ) -> Answer:
-        """Send pieces of unknown length."""
+        """Send pieces of unknown length; what is raised by whoever gives them comes out as it is."""
         try:
             with self._wire("PUT", path, query, {"Transfer-Encoding": "chunked"}, wait_s) as (wire, send):
-                for piece in pieces:
+                wire.last = True  # until all is sent: what they fail with leaves half a request on it
+                for piece in _given(pieces):
                     if piece:
                         send(b"%x\r\n" % len(piece) + piece + b"\r\n")
                 send(b"0\r\n\r\n")
                 status, told = wire.head()
                 return _checked(Answer(status, told, b"".join(wire.pieces(told))))
+        except Foreign as foreign:
+            raise foreign.error from None
         except ConnectionError:
             raise self._lost("unknown") from None
 
@@ -179,6 +182,21 @@ class Channel:
                 self._idle.append(wire)
                 return
         wire.close()
+
+
+class Foreign(Exception):
+    """Of a connection that is not this one."""
+
+    def __init__(self, error: OSError):
+        super().__init__(str(error))
+        self.error = error
+
+
+def _given(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    try:
+        yield from pieces
+    except OSError as error:
+        raise Foreign(error) from None
 
 
 class Refusal(SandboxError):
