@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from orchard_cli.env.agent.loop import Loop
+from orchard_cli.env.agent.pair import Pair
+
 from ..conftest import children
 from .conftest import TOKEN, Place
 from .conftest import start as start_agent
@@ -50,6 +53,19 @@ def test_neither_direction_waits_for_the_other(place: Place, talker: int) -> Non
         speaker.start()
         assert whole(sock)[SIZE:] == b"heard %d" % SIZE
         speaker.join()
+
+
+def test_the_last_words_of_one_that_takes_no_more_are_given() -> None:
+    (near, inside), (client, far) = socket.socketpair(), socket.socketpair()
+    with near, inside, client, far:
+        inside.sendall(b"too large")
+        inside.close()
+        client.sendall(b"x" * 1000)
+        loop = Loop()
+        Pair(loop, near, far, loop.stop)
+        loop.run()
+        client.settimeout(10)
+        assert whole(client) == b"too large"
 
 
 def test_input_that_is_closed_ends_while_a_connection_is_carried(place: Place) -> None:

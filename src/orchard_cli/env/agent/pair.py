@@ -11,7 +11,7 @@ PIECE, ROOM = 1 << 16, 1 << 18
 
 
 class Pair:
-    """Two sockets; what comes from one goes to the other, until both have said all, or one is broken."""
+    """Two sockets; what comes from one goes to the other, until both have said all or are broken."""
 
     def __init__(self, loop: Loop, one: socket.socket, other: socket.socket, ended: Callable[[], None]):
         self._loop, self._ended = loop, ended
@@ -32,28 +32,28 @@ class Pair:
                 self._loop.unwatch(end.fileno())
 
     def _ready(self) -> None:
-        try:
-            for number in (0, 1):
-                self._take(number)
-            for number in (0, 1):
-                self._give(number)
-        except OSError:
-            self._close()
-            return
+        for number in (0, 1):
+            self._take(number)
+        for number in (0, 1):
+            self._give(number)
         if all(self._told):
             self._close()
         else:
             self._watch()
 
     def _take(self, number: int) -> None:
-        due = self._due[1 - number]
+        due, lost = self._due[1 - number], self._told[1 - number]
         if self._over[number] or len(due) >= ROOM:
             return
         try:
             data = self._ends[number].recv(PIECE)
         except BlockingIOError:
             return
-        due += data
+        except OSError:
+            data = b""
+            self._break(number)
+        if not lost:
+            due += data
         self._over[number] = not data
 
     def _give(self, number: int) -> None:
@@ -61,11 +61,18 @@ class Pair:
         try:
             while due:
                 del due[: self._ends[number].send(due)]
+            if self._over[1 - number] and not self._told[number]:
+                self._told[number] = True
+                self._ends[number].shutdown(socket.SHUT_WR)
         except BlockingIOError:
             return
-        if self._over[1 - number] and not self._told[number]:
-            self._told[number] = True
-            self._ends[number].shutdown(socket.SHUT_WR)
+        except OSError:
+            self._break(number)
+
+    def _break(self, number: int) -> None:
+        """It takes no more. What it said before that is still given to the other: it may be the reason."""
+        self._told[number] = True
+        self._due[number].clear()
 
     def _close(self) -> None:
         for end in self._ends:
