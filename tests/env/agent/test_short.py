@@ -1,6 +1,7 @@
 """An agent that is short of something: processes, descriptors, room on the disk. It says so, and lives on."""
 
 import errno
+import fcntl
 import os
 import resource
 import socket
@@ -13,8 +14,11 @@ import pytest
 
 from orchard_cli.env.agent import hearing
 from orchard_cli.env.agent.agent import Agent
+from orchard_cli.env.agent.feed import Feed
 from orchard_cli.env.agent.ground import Ground
 from orchard_cli.env.agent.launch import memory
+from orchard_cli.env.agent.loop import Loop
+from orchard_cli.env.agent.output import F_SETPIPE_SZ
 from orchard_cli.env.channel import Channel
 from orchard_cli.env.running import start
 from orchard_cli.errors import SandboxError
@@ -87,6 +91,21 @@ def test_a_spool_that_cannot_be_made_does_not_stop_the_command(
     running = start(channel, "echo said", spool_bytes=100)
     assert running.wait(10).stdout == b"said\n"
     assert fault_of(lambda: list(running.spooled())) == ("workload.disk_quota", "model")
+
+
+def test_the_end_of_input_waits_for_room_in_a_terminal() -> None:
+    read, write = os.pipe()
+    size = fcntl.fcntl(write, F_SETPIPE_SZ, 4096)
+    loop = Loop()
+    feed = Feed(loop, write, tty=True)
+    feed.add(bytes(size))
+    feed.drained.append(loop.stop)
+    feed.end()
+    assert os.read(read, size) == bytes(size)
+    loop.run()
+    os.close(write)
+    assert os.read(read, size) == b"\x04"
+    os.close(read)
 
 
 def test_no_command_takes_the_last_descriptors(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 
 from .loop import Loop
 from .output import PIECE
@@ -31,6 +30,8 @@ class Feed:
         self._push()
 
     def end(self) -> None:
+        if self._tty and not self._ending:
+            self._queue += b"\x04"
         self._ending = True
         self._push()
 
@@ -49,9 +50,6 @@ class Feed:
             self.broken, self._queue = True, bytearray()
         self._unwait()
         if self._ending and self.fd >= 0:
-            if self._tty and not self.broken:
-                with suppress(OSError):
-                    os.write(self.fd, b"\x04")
             self.close()
         self._let_in()
 
