@@ -153,6 +153,14 @@ def test_leaving_ends_the_command_only_if_asked(place: Place) -> None:
     assert (stays.wait(10).reason, goes.wait(10).reason) == ("exited", "cancelled")
 
 
+def test_leaving_is_seen_while_the_command_takes_no_input(place: Place) -> None:
+    running = start(place.channel, "exec sleep 60", stdin=None)
+    with attached(place, running, "?kill_on_detach=1") as sock:
+        for _ in range(20):
+            sock.sendall(masked(2, bytes(60_000)))
+    assert running.wait(20).reason == "cancelled"
+
+
 @pytest.mark.parametrize(
     ("bad", "code"),
     [

@@ -69,6 +69,8 @@ class Connection:
     def _ready(self) -> None:
         if self._out:
             self.flush()
+        elif self._paused:
+            self.close()  # nothing was asked for: only that the client is gone is told unasked, and again and again
         if self._paused or self.closed:
             return
         try:
