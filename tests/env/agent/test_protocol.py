@@ -153,6 +153,16 @@ def test_leaving_ends_the_command_only_if_asked(place: Place) -> None:
     assert (stays.wait(10).reason, goes.wait(10).reason) == ("exited", "cancelled")
 
 
+def test_a_size_that_comes_after_the_end_costs_no_output(place: Place) -> None:
+    running = start(place.channel, "head -c 900000 /dev/zero | tr '\\0' x", terminal=Terminal())
+    with attached(place, running) as sock:
+        assert running.wait(20).stdout_bytes == 900_000
+        sock.sendall(masked(1, b'{"resize":[30,90]}'))
+        frames = list(received(sock))
+    assert sum(len(data) - 9 for kind, data in frames if kind == 2) == 900_000
+    assert frames[-1] == (8, struct.pack(">H", 1000))
+
+
 def test_leaving_is_seen_while_the_command_takes_no_input(place: Place) -> None:
     running = start(place.channel, "exec sleep 60", stdin=None)
     with attached(place, running, "?kill_on_detach=1") as sock:

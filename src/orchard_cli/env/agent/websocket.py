@@ -167,7 +167,7 @@ class Attachment:
     def _control(self, payload: bytes) -> None:
         try:
             message: dict[str, Any] = json.loads(payload)
-            if "resize" in message:
+            if "resize" in message and self._execution.state == "running":  # else it crossed with the end
                 self._execution.resize(*message["resize"])
             if "signal" in message:
                 self._execution.signal(int(message["signal"]))
