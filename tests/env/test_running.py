@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from orchard_cli.env.channel import Answer, Channel
-from orchard_cli.env.running import Running
+from orchard_cli.env.running import WAIT_S, Running, known
 
 
 class Agent:
@@ -63,3 +63,18 @@ def test_input_of_a_command_that_was_found_again_is_sent_with_its_place() -> Non
     agent.taken = b"before "
     running(agent, taken=None).write(b"after")
     assert (places, agent.taken) == ([7], b"before after")
+
+
+def test_a_command_that_was_found_again_may_take_its_input_late() -> None:
+    waits: list[float] = []
+
+    class Knowing(Agent):
+        def ask(self, method: str, path: str, body: bytes = b"", **how: Any) -> Answer:
+            if method == "GET":
+                return Answer(200, {}, json.dumps({"execs": [{"key": "key", "id": "id"}]}).encode())
+            waits.append(how["wait_s"])
+            return super().ask(method, path, body, **how)
+
+    (found,) = known(cast(Channel, Knowing()))
+    found.write(b"late")
+    assert min(waits) >= WAIT_S

@@ -138,7 +138,7 @@ def start(
 def known(channel: Channel) -> tuple[Running, ...]:
     """All commands that the agent knows, the oldest first, by whomever they were started."""
     told = channel.ask("GET", "/v1/execs", again=True).record()["execs"]
-    return tuple(Running(channel, each["key"], each["id"], 60.0, None) for each in told)
+    return tuple(Running(channel, each["key"], each["id"], WAIT_S, None) for each in told)  # it may run for long
 
 
 def run(channel: Channel, body: bytes, timeout_s: float, key: str = "") -> ExecResult:
