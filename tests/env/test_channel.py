@@ -1,11 +1,14 @@
 """What a channel makes of an agent's bytes, however they are cut."""
 
+import errno
 import json
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +100,36 @@ def test_what_gives_the_pieces_may_fail_for_itself(failure: Exception) -> None:
     assert caught.value is failure
     assert channel.ask("GET", "/v1/health").record() == {} and dialled == 2
     channel.close()
+
+
+def test_a_busy_agent_is_waited_for_until_it_lets_one_in(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, ExitStack() as stack:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen(1)
+        before = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]
+        for sock in before:
+            sock.connect(str(tmp_path / "s"))
+
+        def let_in() -> None:
+            for _ in before:
+                listener.accept()[0].close()
+            sock, _ = listener.accept()
+            with sock:
+                sock.recv(1 << 16)
+                sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+        channel = Channel(str(tmp_path / "s"), "box", "token", lost)
+        timer = threading.Timer(0.2, let_in)
+        timer.start()
+        assert channel.ask("GET", "/v1/health", wait_s=20).record() == {}
+        timer.join()
+        channel.close()
+
+
+def test_without_a_descriptor_for_it_no_agent_is_called_lost() -> None:
+    def dial() -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with pytest.raises(SandboxError) as caught:
+        Channel(dial, "box", "token", lost).ask("GET", "/v1/health")
+    assert (caught.value.fault.code, caught.value.fault.effect) == ("infra.agent_unreachable", "none")

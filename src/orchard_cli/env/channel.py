@@ -1,5 +1,6 @@
 """Requests to the agent of one sandbox: HTTP/1.1 over a Unix socket, from any thread."""
 
+import errno
 import json
 import os
 import socket
@@ -13,6 +14,7 @@ from urllib.parse import quote, urlencode
 from ..errors import Attributable, Effect, SandboxError
 from .wire import Dial, Wire
 
+SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)  # of what we need ourselves: no word about an agent
 Lost = Callable[[Effect], SandboxError]
 
 
@@ -156,9 +158,7 @@ class Channel:
             yield wire, send
         except TimeoutError:
             wire.close()
-            raise SandboxError(
-                f"the agent of the sandbox gave no answer in {wait_s} s", code="infra.agent_silent"
-            ) from None
+            raise _silent(wait_s, "unknown") from None
         except BaseException as error:
             # After a refusal the answer has been read to its end; after anything else nobody knows.
             self._give_back(wire) if isinstance(error, Refusal) and keep else wire.close()
@@ -173,7 +173,12 @@ class Channel:
             return wire
         try:
             return Wire(self._address, wait_s)
-        except OSError:
+        except TimeoutError:
+            raise _silent(wait_s, effect) from None
+        except OSError as error:
+            if error.errno in SHORT:
+                text = f"no connection to the agent of the sandbox could be made: {error.strerror}"
+                raise SandboxError(text, code="infra.agent_unreachable", effect=effect) from None
             raise self._lost(effect) from None
 
     def _give_back(self, wire: Wire) -> None:
@@ -182,6 +187,12 @@ class Channel:
                 self._idle.append(wire)
                 return
         wire.close()
+
+
+def _silent(wait_s: float, effect: Effect) -> SandboxError:
+    return SandboxError(
+        f"the agent of the sandbox gave no answer in {wait_s} s", code="infra.agent_silent", effect=effect
+    )
 
 
 class Foreign(Exception):

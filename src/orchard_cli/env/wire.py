@@ -3,9 +3,11 @@
 import os
 import select
 import socket
+import struct
 from collections.abc import Callable, Iterator, Mapping
 
 PIECE, END = 1 << 16, b"\r\n\r\n"
+TIMEVAL, IN_LINE_S = struct.Struct("ll"), 60.0
 Dial = Callable[[], socket.socket]  # a new connection to an agent that has no address; raises `OSError`
 
 
@@ -19,13 +21,23 @@ class Wire:
         self._ear = select.poll()
         self._timeout_s = 0.0
         try:
+            if isinstance(address, str):
+                self._reach(address, timeout_s)
             self.patience(timeout_s)
             self._ear.register(self.sock, select.POLLIN)
-            if isinstance(address, str):
-                reach(self.sock, address)
         except BaseException:
             self.sock.close()
             raise
+
+    def _reach(self, address: str, timeout_s: float) -> None:
+        """Wait in line to be let in: who does not block is sent away from a full one."""
+        send_timeout = socket.SOL_SOCKET, socket.SO_SNDTIMEO
+        self.sock.setsockopt(*send_timeout, TIMEVAL.pack(int(min(timeout_s, IN_LINE_S)) + 1, 0))
+        try:
+            reach(self.sock, address)
+        except BlockingIOError:
+            raise TimeoutError("nobody was let in") from None
+        self.sock.setsockopt(*send_timeout, TIMEVAL.pack(0, 0))
 
     def head(self, *, alone: bool = False) -> tuple[int, dict[str, str]]:
         """Status and headers of the answer that comes next. `alone`: what follows them is left in the socket."""
