@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -35,7 +36,15 @@ def door(place: Place, tmp_path: Path, port: int) -> Iterator[Door]:
 
 
 def dial(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=10)
+    """As soon as somebody listens: a child that is there may not do so yet."""
+    until = time.monotonic() + 10
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=10)
+        except ConnectionRefusedError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.01)
 
 
 def whole(sock: socket.socket) -> bytes:
