@@ -8,6 +8,8 @@ import select
 import time
 from collections.abc import Callable
 
+MANY = 1000  # timers, before anyone looks which of them were called off
+
 
 class Timer:
     """A call in the future that can be called off."""
@@ -29,7 +31,7 @@ class Loop:
         self._calls: dict[int, Callable[[], None]] = {}
         self._events: dict[int, int] = {}
         self._timers: list[tuple[float, int, Timer]] = []
-        self._order = itertools.count()
+        self._order, self._many = itertools.count(), MANY
         self._running = True
 
     def watch(self, fd: int, call: Callable[[], None], *, write: bool = False, read: bool = True) -> None:
@@ -55,8 +57,16 @@ class Loop:
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
         timer = Timer(call)
+        if len(self._timers) >= self._many:
+            self._tidy()
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), timer))
         return timer
+
+    def _tidy(self) -> None:
+        """Those that were called off would lie here until they are due: hours, for each word of a command."""
+        self._timers = [entry for entry in self._timers if entry[2].call is not None]
+        heapq.heapify(self._timers)
+        self._many = 2 * len(self._timers) + MANY
 
     def stop(self) -> None:
         self._running = False
