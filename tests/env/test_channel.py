@@ -78,11 +78,14 @@ def test_a_download_that_breaks_off_with_its_agent_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "failure",
-    [Refusal("no such file", code="client.no_such_file"), ConnectionResetError("theirs"), TimeoutError("theirs")],
-    ids=lambda failure: type(failure).__name__,
+    ("failure", "code"),
+    [
+        (Refusal("no such file", code="client.no_such_file", attributable="client"), "client.no_such_file"),
+        (ConnectionResetError("theirs"), "client.broken_off"),
+        (TimeoutError("theirs"), "client.broken_off"),
+    ],
 )
-def test_what_gives_the_pieces_may_fail_for_itself(failure: Exception) -> None:
+def test_what_gives_the_pieces_may_fail_for_itself(failure: Exception, code: str) -> None:
     dial, dialled = agent(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), 0
 
     def counted() -> socket.socket:
@@ -95,9 +98,9 @@ def test_what_gives_the_pieces_may_fail_for_itself(failure: Exception) -> None:
         raise failure
 
     channel = Channel(counted, "box", "token", lost)
-    with pytest.raises(type(failure)) as caught:
+    with pytest.raises(SandboxError) as caught:
         channel.upload("/v1/files", pieces(), query={"path": "f"})
-    assert caught.value is failure
+    assert (caught.value.fault.code, caught.value.fault.attributable) == (code, "client")
     assert channel.ask("GET", "/v1/health").record() == {} and dialled == 2
     channel.close()
 

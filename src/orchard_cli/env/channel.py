@@ -94,7 +94,7 @@ class Channel:
     def upload(
         self, path: str, pieces: Iterable[bytes], *, query: Mapping[str, object], wait_s: float = 120.0
     ) -> Answer:
-        """Send pieces of unknown length; what is raised by whoever gives them comes out as it is."""
+        """Send pieces of unknown length. Raises `SandboxError(code="client.broken_off")` where their source does."""
         try:
             with self._wire("PUT", path, query, {"Transfer-Encoding": "chunked"}, wait_s) as (wire, send):
                 wire.last = True  # until all is sent: what they fail with leaves half a request on it
@@ -104,8 +104,6 @@ class Channel:
                 send(b"0\r\n\r\n")
                 status, told = wire.head()
                 return _checked(Answer(status, told, b"".join(wire.pieces(told))))
-        except Foreign as foreign:
-            raise foreign.error from None
         except ConnectionError:
             raise self._lost("unknown") from None
 
@@ -195,19 +193,13 @@ def _silent(wait_s: float, effect: Effect) -> SandboxError:
     )
 
 
-class Foreign(Exception):
-    """Of a connection that is not this one."""
-
-    def __init__(self, error: OSError):
-        super().__init__(str(error))
-        self.error = error
-
-
 def _given(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """What breaks off where they come from is no fault of the agent that they go to."""
     try:
         yield from pieces
-    except OSError as error:
-        raise Foreign(error) from None
+    except (ConnectionError, TimeoutError) as error:
+        text = f"what was to be sent broke off: {type(error).__name__} {error}"
+        raise SandboxError(text, code="client.broken_off", attributable="client") from error
 
 
 class Refusal(SandboxError):
