@@ -355,9 +355,30 @@ def test_login_env_is_what_follows_the_last_mark(place: Place) -> None:
     assert start(place.channel, "echo $X", login=login).wait().stdout == b"\n"
 
 
+ENDED = {"kept": [0], "exit_code": 1, "reason": "exited"}
+
+
+def test_a_login_env_that_had_no_process_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = f"{MARK}\0A=b\0".encode()
+    answers = [
+        ({**ENDED, "reason": "pid_limit"}, b""),
+        ({"kept": [len(said)], "exit_code": 0, "reason": "exited"}, said),
+    ]
+
+    def begin(*arguments: object) -> object:
+        answer = answers.pop(0)
+        return SimpleNamespace(state="done", waiters=[], result=lambda: answer)
+
+    monkeypatch.setattr("orchard_cli.env.agent.login.Execution", begin)
+    login, seen = Login(cast(Any, None), {}), list[object]()
+    for _ in range(2):
+        login.learn({}, lambda: seen.append((login.known, login.env)))
+    assert seen == [(True, {}), (True, {"A": "b"})] and login.known
+
+
 def test_who_is_refused_a_login_env_does_not_run_later(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    done = SimpleNamespace(state="done", waiters=[], result=lambda: ({"kept": [0], "exit_code": 1}, b""))
+    done = SimpleNamespace(state="done", waiters=[], result=lambda: (ENDED, b""))
     made = iter([None, done])
 
     def begin(*arguments: object) -> object:

@@ -11,6 +11,7 @@ from .order import Order
 DEADLINE_S = 10.0
 MARK = "orchard-login-environment"
 SCRIPT = f"printf '{MARK}\\0'; exec env -0"
+SHORT = ("pid_limit", "oom")  # ends that say nothing of the profile
 OWN = ("_", "SHLVL", "PWD", "OLDPWD", "ORCHARD_COMMAND")  # true of that shell alone
 
 
@@ -46,3 +47,5 @@ class Login:
         calls, self._waiting = self._waiting, []
         for call in calls:
             call()
+        if record["reason"] in SHORT:
+            self.known, self._execution = False, None  # of that moment: the next one asks anew
