@@ -99,6 +99,23 @@ def test_missing_cwd_is_an_error_and_not_the_root(box: Sandbox) -> None:
     assert caught.value.fault.code == "client.no_such_directory" and caught.value.fault.effect == "none"
 
 
+def test_a_work_directory_that_the_workload_removed_is_its_own_doing(place: Env) -> None:
+    """Where it can: elsewhere it is a mount."""
+    with place.open(Spec()) as box:
+        box.exec('rm -rf "$PWD"')
+        if box.exec("true", cwd="/").ok and box.exec(["test", "-d", box.workdir], cwd="/").ok:
+            assert box.exec("echo on").ok
+            return
+        calls = (lambda: box.exec("true"), lambda: box.read("x"), lambda: box.write("x", b""), box.diff)
+        for call in (*calls, lambda: list(box.pack("."))):
+            with pytest.raises(SandboxError) as caught:
+                call()
+            assert (caught.value.fault.code, caught.value.fault.attributable) == (
+                "sandbox.broken_by_workload",
+                "model",
+            )
+
+
 def test_command_longer_than_an_argument_may_be(box: Sandbox) -> None:
     assert box.exec(": '" + "x" * 1_000_000 + "'; echo ran").stdout == b"ran\n"
 
@@ -259,14 +276,14 @@ def test_a_mode_hides_nothing_from_the_diff(box: Sandbox) -> None:
 
 
 def test_a_directory_that_is_taken_out_says_what_it_lacks(place: Env, box: Sandbox) -> None:
-    box.exec("mkdir t t/shut; echo a >t/a; echo b >t/b; chmod 0 t/a t/shut")
+    box.exec("mkdir t t/shut; echo a >t/a; echo b >t/b; ln t/a t/c; chmod 0 t/a t/shut")
     with tarfile.open(fileobj=io.BytesIO(b"".join(box.pack("t")))) as tar:
         names = sorted(tar.getnames())
         said = json.loads(tar.pax_headers.get(LEFT_OUT, "{}"))
     if "b" in names and "a" in names:
         pytest.skip("as root without isolation nothing is closed")
     assert names == [".", "b", "shut"]
-    assert (said["closed"], sorted(said["names"])) == (2, [["closed", "a"], ["closed", "shut"]])
+    assert (said["closed"], sorted(said["names"])) == (3, [["closed", "a"], ["closed", "c"], ["closed", "shut"]])
 
 
 def test_fork_is_equal_then_apart(box: Sandbox) -> None:

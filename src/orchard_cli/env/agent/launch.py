@@ -37,7 +37,7 @@ class Launch:
         self._order, self._loop, self._given = order, loop, []  # type: Order, Loop, list[int]
         self._actions: list[Any] = []
         self._env = {name: value for name, value in {**base, **order.env}.items() if value is not None}
-        enter(os.path.join(workdir, order.cwd))
+        enter(workdir, order.cwd)
         try:
             self._terminal() if order.tty is not None else self._pipes()
             self.mark = ground.mark(self._env)
@@ -143,12 +143,16 @@ def crowded() -> bool:
     return 0 < os.sysconf("SC_OPEN_MAX") - SPARE_FDS <= lowest
 
 
-def enter(folder: str) -> None:
+def enter(workdir: str, named: str = "") -> None:
     """Change to a directory that a command names; the process comes back to / once the command has started."""
+    folder = os.path.join(workdir, named)
     try:
         os.chdir(folder)
     except OSError as error:
-        raise Problem(400, "client.no_such_directory", f"no directory {folder}: {error.strerror}") from None
+        if named and os.path.isdir(workdir):
+            raise Problem(400, "client.no_such_directory", f"no directory {folder}: {error.strerror}") from None
+        text = f"the work directory {workdir} is gone, or closed: {error.strerror}"
+        raise Problem(409, "sandbox.broken_by_workload", text, "model") from None
 
 
 def resize(master: int, rows: object, cols: object) -> None:

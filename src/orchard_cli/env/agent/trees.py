@@ -114,8 +114,12 @@ def _add(tar: Any, whole: str, name: str, absent: Absent, shut: Shut) -> None:
     if member is None:
         absent.note("sockets", whole)
     elif member.isreg():
-        with shut.reading(whole), open(whole, "rb") as source:
-            tar.addfile(member, source)
+        try:
+            with shut.reading(whole), open(whole, "rb") as source:
+                tar.addfile(member, source)
+        except OSError:
+            tar.inodes.clear()  # no other name of a file becomes a link to one that is not there
+            raise
     else:
         tar.addfile(member)
         if member.isdir():

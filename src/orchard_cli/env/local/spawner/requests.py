@@ -16,6 +16,7 @@ from .plain import Plain
 Reply = Callable[[Header, bytes], None]
 OP_DEADLINE = 120.0  # seconds for an operation of our own
 DIFF_CAP = 1 << 27
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _nothing() -> None:
@@ -111,16 +112,20 @@ class Requests:
         scratch = f"{self._all().base}/diff{self._all().number()}"
         plain = isinstance(place, Plain)
         above, below = ("work", [place.tree]) if isinstance(place, Plain) else (place.layers.upper, place.layers.below)
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        opened = [os.open(above, flags, dir_fd=place.changes)]
-        opened += [os.open(".", flags, dir_fd=layer) for layer in below]
-        os.mkdir(scratch)
+        opened: list[int] = []
 
         def tidy() -> None:
             shutil.rmtree(scratch, ignore_errors=True)
             for fd in opened:
                 os.close(fd)
 
+        try:
+            opened += [_above(place.changes, above)]
+            opened += [os.open(".", FOLDER, dir_fd=layer) for layer in below]
+            os.mkdir(scratch)
+        except BaseException:
+            tidy()
+            raise
         upper, *sealed, lower = opened
         call = partial(changes.difference, scratch, upper, lower, everything=plain, sealed=sealed)
         self._operate(header, reply, call, cap=DIFF_CAP, inside=False, tidy=tidy)
@@ -155,3 +160,12 @@ class Requests:
             guarded(lambda: answer(job), lambda fault: reply({"fault": fault}, b""))
 
         place.jobs.add(Job(self._loop, place.door, Plan(call, inside), done, timeout=OP_DEADLINE, cap=cap + 1))
+
+
+def _above(changes: int, name: str) -> int:
+    """What the workload wrote; without isolation it can take the directory itself away."""
+    try:
+        return os.open(name, FOLDER, dir_fd=changes)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        text = f"the work directory is gone: {error.strerror}"
+        raise Fault("sandbox.broken_by_workload", text, attributable="model", effect="none") from None
