@@ -6,18 +6,18 @@ import os
 import resource
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from orchard_cli.env.agent import hearing
-from orchard_cli.env.agent.agent import Agent
+from orchard_cli.env.agent.agent import SHORT_S, Agent
 from orchard_cli.env.agent.feed import Feed
 from orchard_cli.env.agent.ground import Ground
 from orchard_cli.env.agent.launch import memory
-from orchard_cli.env.agent.loop import Loop
+from orchard_cli.env.agent.loop import Loop, Timer
 from orchard_cli.env.agent.output import F_SETPIPE_SZ
 from orchard_cli.env.channel import Channel
 from orchard_cli.env.running import start
@@ -122,3 +122,40 @@ def test_no_command_takes_the_last_descriptors(tmp_path: Path) -> None:
         running.cancel()
     assert {running.wait(20).reason for running in begun} == {"cancelled"}
     stop_agent(place)
+
+
+def test_without_descriptors_an_agent_waits_for_them(tmp_path: Path) -> None:
+    """It is not asked again and again for a visitor that it cannot let in."""
+    calls = 0
+
+    class Short(socket.socket):
+        def accept(self) -> tuple[socket.socket, object]:
+            nonlocal calls
+            calls += 1
+            if calls < 3:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return super().accept()
+
+    with Short(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        agent = Agent(listener, Ground(), sandbox="box", token=TOKEN, workdir=str(tmp_path), base={})
+        waits: list[float] = []
+        later = agent.loop.after
+
+        def after(seconds: float, call: Callable[[], None]) -> Timer:
+            waits.append(seconds)
+            return later(seconds, call)
+
+        agent.loop.after = after  # type: ignore[method-assign]
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "s"))
+            client.sendall(f"GET /v1/health HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+            thread = threading.Thread(target=agent.run, daemon=True)
+            thread.start()
+            client.settimeout(10)
+            assert client.recv(1 << 16).startswith(b"HTTP/1.1 200") and waits[:2] == [SHORT_S, SHORT_S]
+            agent.loop.stop()
+        thread.join(10)
+        for connection in tuple(agent._connections):
+            connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import time
@@ -18,7 +19,7 @@ from .problem import Json, Problem
 from .quiet import Quiet
 from .request import Request
 
-RETURN_S = 1.0
+RETURN_S, SHORT_S = 1.0, 0.1
 FILES = {
     **{("GET", "files"): transfer.read, ("PUT", "files"): transfer.write, ("DELETE", "files"): transfer.remove},
     **{("GET", "list"): transfer.names, ("GET", "stat"): transfer.facts, ("POST", "mkdir"): transfer.make},
@@ -49,16 +50,22 @@ class Agent:
         self._listener, self._returning = listener, Timer(None)
         self._connections: set[Connection] = set()
         listener.setblocking(False)
-        self.loop.watch(listener.fileno(), self._accept)
+        self._listen()
 
     def run(self) -> None:
         self.loop.run()
 
+    def _listen(self) -> None:
+        self.loop.watch(self._listener.fileno(), self._accept)
+
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # the client has left again, or there are no descriptors left for the moment
-            return
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):  # told again and again until some are free
+                self.loop.unwatch(self._listener.fileno())
+                self.loop.after(SHORT_S, self._listen)
+            return  # else: the client has left again
         self._connections.add(Connection(self, sock))
 
     def left(self, connection: Connection) -> None:
