@@ -97,15 +97,22 @@ async def _item(call: Call, item: dict[str, Any]) -> BatchItem:
 def _listing(kind: Kind) -> Any:
     async def listing(call: Call) -> Response:
         labels = dict(_label(text) for text in call.queries("label"))
-        limit = max(1, int(call.number("limit", 100, 1000)))
-        found = await call.service.fleet.page(call.who, labels, call.query("after"), limit, kind)
+        limit, after = max(1, int(call.number("limit", 100, 1000))), _text("after", call.query("after"))
+        found = await call.service.fleet.page(call.who, labels, after, limit, kind)
         return json(Page(items=tuple(found), next=found[-1].id if len(found) == limit else ""))
 
     return listing
 
 
+def _text(name: str, value: str) -> str:
+    """What a store can look for; only paths may be bytes that are no text."""
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise refused(f"`{name}` is not UTF-8", "client.bad_request")
+    return value
+
+
 def _label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
+    key, equals, value = _text("label", text).partition("=")
     if not equals:
         raise refused(f"the label `{text[:80]}` is not KEY=VALUE", "client.bad_request", hint="?label=KEY%3DVALUE")
     return key, value

@@ -116,6 +116,11 @@ def _commit(db: sqlite3.Connection, batch: list[Asked]) -> None:
                 answers.append((asked, asked[0](db), None))
             except Conflict as conflict:
                 answers.append((asked, None, conflict))
+            except sqlite3.Error:
+                raise
+            except Exception as odd:  # noqa: BLE001 - what one request holds must not end the thread that serves all
+                db.execute("ROLLBACK TO one")
+                answers.append((asked, None, _failed(odd)))
             db.execute("RELEASE one")
         db.execute("COMMIT")
     except sqlite3.Error as failure:
