@@ -18,6 +18,22 @@ def test_a_list_is_asked_for_in_text(rest: Rest, query: str) -> None:
     assert rest("GET", "/v1/sandboxes").json["items"] == []
 
 
+def test_a_name_that_is_no_text_is_spoken_of(rest: Rest) -> None:
+    path = f"/v1/sandboxes/{rest.make()}/files?path=a%ff"
+    assert rest("GET", path).code == "client.no_such_file"
+    assert rest("GET", f"{path.replace('/v1', '')}").code == "client.no_such_file"
+    for size in (2, 5 << 20):
+        put = rest("PUT", path, b"x" * size)
+        assert (put.status, put.json["path"], len(rest("GET", path).body)) == (201, "a?", size)
+    assert rest("GET", f"{path}&%ff=1").code == "client.bad_request"
+
+
+@pytest.mark.parametrize("mode", ["%C2%B2", "9", "00644", "x", ""])
+def test_a_mode_that_is_none(rest: Rest, mode: str) -> None:
+    reply = rest("PUT", f"/v1/sandboxes/{rest.make()}/files?path=a&mode={mode}", b"x")
+    assert (reply.status, reply.code) == (400, "client.bad_request")
+
+
 def test_the_store_outlives_a_request_that_it_cannot_take(tmp_path: Path) -> None:
     async def main() -> None:
         store = SqliteStore(tmp_path / "store.sqlite")

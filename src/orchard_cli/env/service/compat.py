@@ -19,7 +19,7 @@ from .command import Execution
 from .execs import new_id
 from .fleet import new_id as new_sandbox_id
 from .live import Live
-from .problem import refused
+from .problem import refused, sayable
 from .routes.sandboxes import delete
 
 LEASE_S = 7200.0  # theirs: two hours from creation
@@ -217,14 +217,14 @@ async def write_file(call: Call) -> Response:
 async def read_file(call: Call) -> Response:
     box, _ = (await call.service.fleet.locate(call.path("id"), call.who)).open_box()
     data = await call.service.fleet.chore(lambda: box.read(call.query("path")))
-    return json({"path": call.query("path"), "content": b64encode(data).decode(), "size": len(data)})
+    return json({"path": sayable(call.query("path")), "content": b64encode(data).decode(), "size": len(data)})
 
 
 async def list_files(call: Call) -> Response:
     box, _ = (await call.service.fleet.locate(call.path("id"), call.who)).open_box()
     found = await call.service.fleet.chore(lambda: box.list(call.query("path", ".")))
-    files = [{"name": name.rstrip("/"), "is_dir": name.endswith("/")} for name in found]
-    return json({"path": call.query("path", "."), "files": files})
+    files = [{"name": sayable(name.rstrip("/")), "is_dir": name.endswith("/")} for name in found]
+    return json({"path": sayable(call.query("path", ".")), "files": files})
 
 
 ONE = "/sandboxes/{id}"

@@ -89,14 +89,14 @@ def problem(error: SandboxError, request: str = "") -> Problem:
     return Problem(
         status=status,
         title=TITLES[status],
-        detail=fault.message,
+        detail=sayable(fault.message),
         code=fault.code,
         attributable=fault.attributable,
         effect=fault.effect,
         retry=fault.retry,
         domain=fault.domain,
         type=f"urn:orchard:env:{fault.code}",
-        hint=error.hint,
+        hint=sayable(error.hint),
         request=request,
     )
 
@@ -113,7 +113,13 @@ def error_of(data: bytes, status: int) -> SandboxError:
 
 
 def fault_view(error: SandboxError) -> dict[str, str]:
-    return msgspec.to_builtins(error.fault) | {"hint": error.hint}
+    said: dict[str, str] = msgspec.to_builtins(error.fault) | {"hint": error.hint}
+    return {name: sayable(value) for name, value in said.items()}
+
+
+def sayable(words: str) -> str:
+    """As JSON can say it: a path may hold bytes that are no text."""
+    return words.encode(errors="replace").decode()
 
 
 def of_view(view: dict[str, str]) -> SandboxError:

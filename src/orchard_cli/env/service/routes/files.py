@@ -11,7 +11,7 @@ from ....errors import SandboxError
 from ...sandbox import Sandbox
 from ..bodies import FileView, Names
 from ..call import Call, Operation, json, stream
-from ..problem import refused
+from ..problem import refused, sayable
 from ..transfer import PIECE, download, upload
 
 MOST = 64 << 30  # bytes of one file
@@ -48,13 +48,13 @@ async def put(call: Call) -> Response:
         size += len(chunk)
         if size > PIECE:
             size, digest = await upload(chore, box, path, mode, _rest(parts, chunks), wanted)
-            return json(FileView(path=path, bytes=size, sha256=digest), 201)
+            return json(FileView(path=sayable(path), bytes=size, sha256=digest), 201)
     data = b"".join(parts)
     digest = hashlib.sha256(data).hexdigest()
     if wanted and digest != wanted.lower():
         raise refused("the bytes that came do not have this hash", "client.hash_mismatch", retry="same")
     await chore(lambda: box.write(path, data, mode=mode))
-    return json(FileView(path=path, bytes=len(data), sha256=digest), 201)
+    return json(FileView(path=sayable(path), bytes=len(data), sha256=digest), 201)
 
 
 async def _rest(parts: list[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -65,7 +65,7 @@ async def _rest(parts: list[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterat
 
 
 def _mode(text: str) -> int:
-    if not text.isdigit() or set(text) & {"8", "9"} or len(text) > 4:
+    if not text or set(text) - set("01234567") or len(text) > 4:
         raise refused("`mode` is octal, such as 644", "client.bad_request")
     return int(text, 8)
 

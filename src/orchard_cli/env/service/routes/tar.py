@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from starlette.responses import Response
 
 from ..call import Call, Operation, json, stream
+from ..problem import sayable
 from ..transfer import blocks, pulled
 from .files import BASE, MOST, _box
 
@@ -29,7 +30,7 @@ async def put(call: Call) -> Response:
     box, path = await _box(call), call.query("path", ".")
     pieces = pulled(call.chunks(MOST), asyncio.get_running_loop())
     await call.service.fleet.chore(lambda: box.unpack(path, pieces))
-    return json({"path": path}, 201)
+    return json({"path": sayable(path)}, 201)
 
 
 OPERATIONS = (
