@@ -119,6 +119,8 @@ class RemoteSandbox:
         with self._named(), self._client.stream("GET", self._path + where, query=query, timeout_s=600.0) as response:
             while piece := response.read(BLOCK):
                 yield piece
+            if response.length:  # the library takes a connection that broke for the end of what was promised
+                raise http.client.IncompleteRead(b"", response.length)
 
     def events(self, exec_id: str, after: int = 0) -> Iterator[dict[str, Any]]:
         """Frames of one command after a cursor, pings left out."""
