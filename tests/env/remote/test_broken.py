@@ -1,15 +1,18 @@
 """What breaks on the way is told as what it is; half of a thing is never taken for the whole."""
 
+import select
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import msgspec
 import pytest
 
 from orchard_cli.env.remote.client import Client
 from orchard_cli.env.remote.sandbox import RemoteSandbox
 from orchard_cli.env.service.bodies import SandboxView
+from orchard_cli.env.service.problem import problem
 from orchard_cli.errors import SandboxError
 
 
@@ -56,3 +59,53 @@ def test_a_download_that_breaks_off_is_no_file() -> None:
     with served(Short) as box, pytest.raises(SandboxError) as caught:
         list(box.fetch("f"))
     assert caught.value.fault.code == "infra.connection_lost"
+
+
+def test_an_empty_piece_is_not_the_end() -> None:
+    came: list[bytes] = []
+
+    class Takes(Server):
+        def do_PUT(self) -> None:
+            came.append(self.body())
+            self.answer(201, b"{}")
+
+    with served(Takes) as box:
+        box.store("f", [b"one", b"", b"two"])
+    assert came == [b"onetwo"]
+
+
+def test_a_stream_goes_over_a_connection_that_still_stands() -> None:
+    came: list[bytes] = []
+
+    class Closes(Server):
+        """A kept connection is closed unannounced, as after a time without a request."""
+
+        def do_GET(self) -> None:
+            self.answer(200, b"{}")
+            self.close_connection = True
+
+        def do_PUT(self) -> None:
+            came.append(self.body())
+            self.answer(201, b"{}")
+
+    with served(Closes) as box:
+        client = box._client
+        client.ask("GET", "/")
+        ear = select.poll()
+        ear.register(client._idle[0].sock, select.POLLIN)
+        assert ear.poll(10_000)  # the end has come
+        box.store("f", [bytes(1 << 16)] * 32)
+    assert len(came[-1]) == 32 << 16
+
+
+def test_what_the_server_says_of_a_stream_is_told() -> None:
+    full = SandboxError("no room", code="infra.disk_full", effect="none", retry="same")
+
+    class Full(Server):
+        def do_PUT(self) -> None:
+            self.body()
+            self.answer(507, msgspec.json.encode(problem(full)))
+
+    with served(Full) as box, pytest.raises(SandboxError) as caught:
+        box.store("f", [b"one"])
+    assert caught.value.fault.code == "infra.disk_full"

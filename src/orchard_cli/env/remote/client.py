@@ -7,6 +7,8 @@ server does it at most once and gives the same answer (environments, 0.4).
 import http.client
 import random
 import secrets
+import select
+import socket
 import ssl
 import threading
 import time
@@ -121,7 +123,7 @@ class Client:
                 fault = error_of(data, response.status)
                 self._keep(connection)
                 full = fault.fault.code == "infra.disk_full"
-                if not _may_repeat(fault) or time.monotonic() > (min(until, began + FULL_S) if full else until):
+                if not _may_repeat(fault, body) or time.monotonic() > (min(until, began + FULL_S) if full else until):
                     raise fault
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
@@ -133,15 +135,19 @@ class Client:
             pause = min(pause * 2, 2.0)
 
     def _take(self, timeout_s: float) -> http.client.HTTPConnection:
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        if connection is not None and connection.sock is not None:
-            connection.sock.settimeout(timeout_s)
-            return connection
+        while connection := self._kept():
+            if connection.sock is not None and not _stale(connection.sock):
+                connection.sock.settimeout(timeout_s)
+                return connection
+            connection.close()
         where: dict[str, Any] = {"timeout": timeout_s, "blocksize": BLOCK}
         if self._tls:
             return http.client.HTTPSConnection(self._host, self._port, context=self._tls, **where)
         return http.client.HTTPConnection(self._host, self._port, **where)
+
+    def _kept(self) -> http.client.HTTPConnection | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
 
     def _keep(self, connection: http.client.HTTPConnection) -> None:
         with self._lock:
@@ -193,8 +199,17 @@ def _once(
     return response, response.read() if whole or response.status >= 400 else b""
 
 
-def _may_repeat(fault: SandboxError) -> bool:
+def _stale(sock: socket.socket) -> bool:
+    """The server has closed it while it was idle (or said what nobody asked for): a stream could not be sent again."""
+    ear = select.poll()
+    ear.register(sock, select.POLLIN)
+    return bool(ear.poll(0))
+
+
+def _may_repeat(fault: SandboxError, body: bytes | IO[bytes]) -> bool:
     """Nothing was done, and the server says that asking again can help: it is busy, or cannot write just now."""
+    if getattr(body, "begun", False):
+        return False  # a stream is gone: what the server said of it is all that can be told
     return fault.fault.effect == "none" and fault.fault.retry == "same" and fault.fault.attributable == "infra"
 
 

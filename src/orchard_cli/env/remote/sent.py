@@ -25,14 +25,15 @@ class Pieces:
     """Pieces to read as a file. The HTTP client wants to begin anew when a connection breaks; an iterator cannot."""
 
     def __init__(self, pieces: Iterable[bytes]):
-        self._pieces, self._rest, self._begun = iter(pieces), b"", False
+        # without the empty ones, which would be taken for the end
+        self._pieces, self._rest, self.begun = filter(None, pieces), b"", False
 
     def seek(self, place: int) -> None:
-        if self._begun:
+        if self.begun:
             raise OSError("the connection broke while a stream was sent")
 
     def read(self, size: int = -1) -> bytes:
-        self._begun = True
+        self.begun = True
         self._rest = self._rest or next(self._pieces, b"")
         data, self._rest = (self._rest, b"") if size < 0 else (self._rest[:size], self._rest[size:])
         return data
