@@ -1,16 +1,20 @@
 """What breaks on the way is told as what it is; half of a thing is never taken for the whole."""
 
+import os
 import select
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from orchard_cli.env.remote import sandbox
 from orchard_cli.env.remote.client import Client
 from orchard_cli.env.remote.sandbox import RemoteSandbox
+from orchard_cli.env.remote.sent import Hashed
 from orchard_cli.env.service.bodies import SandboxView
 from orchard_cli.env.service.problem import problem
 from orchard_cli.errors import SandboxError
@@ -109,3 +113,26 @@ def test_what_the_server_says_of_a_stream_is_told() -> None:
     with served(Full) as box, pytest.raises(SandboxError) as caught:
         box.store("f", [b"one"])
     assert caught.value.fault.code == "infra.disk_full"
+
+
+@pytest.mark.parametrize("change", [-5, 5])
+def test_a_file_that_changes_while_it_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: int) -> None:
+    source = tmp_path / "f"
+    source.write_bytes(bytes(10))
+    seen: list[bytes] = []
+
+    class Takes(Server):
+        def do_PUT(self) -> None:
+            seen.append(self.rfile.read(int(self.headers["Content-Length"])))
+            with suppress(OSError):  # who sent it has gone
+                self.answer(201, b'{"path":"f","bytes":10,"sha256":""}')
+
+    class Later(Hashed):
+        def seek(self, place: int) -> None:
+            super().seek(place)
+            os.truncate(source, 10 + change)
+
+    monkeypatch.setattr(sandbox, "Hashed", Later)
+    with served(Takes) as box, pytest.raises(SandboxError, match="changed") as caught:
+        box.upload(source, "f")
+    assert caught.value.fault.code == "client.hash_mismatch" and not box._client._idle

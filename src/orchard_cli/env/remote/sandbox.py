@@ -161,8 +161,8 @@ class RemoteSandbox:
     def upload(self, source: Path | str, path: str, *, mode: int = 0o644) -> int:
         """A file of any size into the sandbox, in pieces; bytes. Raises `client.hash_mismatch` if it came otherwise."""
         with Path(source).open("rb") as file:
-            body = Hashed(file)
-            length = {"Content-Length": str(os.fstat(file.fileno()).st_size)}
+            body = Hashed(file, size := os.fstat(file.fileno()).st_size)
+            length = {"Content-Length": str(size)}
             query = {"path": path, "mode": f"{mode:o}"}
             raw = self._ask("PUT", "/files", body, query=query, headers=length, timeout_s=3600.0)  # type: ignore[arg-type]
         view = msgspec.json.decode(raw, type=FileView)

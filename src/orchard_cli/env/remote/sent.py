@@ -4,21 +4,28 @@ import hashlib
 from collections.abc import Iterable
 from typing import IO
 
+from ...errors import SandboxError
+
 
 class Hashed:
-    """A file that is hashed while it is read."""
+    """A file of so many bytes, hashed while it is read. Raises `client.hash_mismatch` once it has fewer or more."""
 
-    def __init__(self, file: IO[bytes]):
-        self._file, self.digest = file, hashlib.sha256()
+    def __init__(self, file: IO[bytes], size: int):
+        self._file, self._size, self._left, self.digest = file, size, size, hashlib.sha256()
 
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
+    def read(self, size: int) -> bytes:
+        data = self._file.read(min(size, self._left) or 1)
+        if bool(data) != bool(self._left):  # the server would wait for the rest, or take what is too much for a request
+            raise SandboxError(
+                f"{self._file.name} changed while it was sent", code="client.hash_mismatch", attributable="client"
+            )
+        self._left -= len(data)
         self.digest.update(data)
         return data
 
     def seek(self, place: int) -> None:
         self._file.seek(place)
-        self.digest = hashlib.sha256()
+        self._left, self.digest = self._size - place, hashlib.sha256()
 
 
 class Pieces:
