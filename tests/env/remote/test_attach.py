@@ -68,6 +68,17 @@ def test_who_comes_back_goes_on_from_where_it_was(remote: RemoteEnv) -> None:
             assert b"".join(event.data for event in attached) == b"one\ntwo\n"
 
 
+def test_events_are_numbered_as_the_server_does_wherever_one_begins(remote: RemoteEnv) -> None:
+    with remote.open(Spec()) as box:
+        run = box.start("echo one; read x; echo $x", stdin=None)
+        with box.attach(run) as attached:
+            said_until(attached, b"one\n")
+            attached.write(b"two\n")
+            rest = [event.seq for event in attached]
+        with box.attach(run, after=2) as attached:
+            assert [event.seq for event in attached] == rest == [event.seq for event in run.events(2)]
+
+
 def test_leaving_ends_the_command_only_if_asked_to(remote: RemoteEnv) -> None:
     with remote.open(Spec()) as box:
         stays, goes = box.start("sleep 50"), box.start("sleep 50")

@@ -21,12 +21,13 @@ class Attachment:
     Raises `SandboxError`: `infra.connection_lost` when the connection breaks off; attach again after the last event.
     """
 
-    def __init__(self, url: str, headers: dict[str, str]):
+    def __init__(self, url: str, headers: dict[str, str], after: int = 0):
         if not installed("websockets"):
             raise MissingExtra("attaching to a command in a remote sandbox", "websockets", "env")
         from websockets.exceptions import WebSocketException
         from websockets.sync.client import connect
 
+        self._last = after  # the number of the last event
         address = "ws" + url.removeprefix("http")
         with ExitStack() as stack:
             try:
@@ -47,7 +48,6 @@ class Attachment:
     def __iter__(self) -> Iterator[Event]:
         from websockets.exceptions import ConnectionClosed
 
-        number = 0
         while True:
             try:
                 message = self._wire.recv()
@@ -56,11 +56,11 @@ class Attachment:
                     raise refusal(error) from error
                 raise _lost(error) from error
             if isinstance(message, bytes):
-                number += 1
-                yield Event(number, KINDS[message[0]], 0.0, message[9:], int.from_bytes(message[1:9], "big"))
+                self._last += 1
+                yield Event(self._last, KINDS[message[0]], 0.0, message[9:], int.from_bytes(message[1:9], "big"))
                 continue
             told = event(json.loads(message))
-            number = told.seq
+            self._last = told.seq
             yield told
             if told.type == "exit" or str(told.type) == "fault":
                 return

@@ -110,7 +110,7 @@ class RemoteSandbox:
     def attach(self, execution: RemoteExecution, *, after: int = 0, kill_on_detach: bool = False) -> Attachment:
         """One connection to a command for what it says after event `after` and for what it is told."""
         where = f"{self._path}/execs/{execution.id}/attach?after={after}&kill_on_detach={int(kill_on_detach)}"
-        return Attachment(self._client.url + where, self._client.headers)
+        return Attachment(self._client.url + where, self._client.headers, after)
 
     def _output(self, exec_id: str, stream: str) -> Iterator[bytes]:
         return self._pieces(f"/execs/{exec_id}/output", stream=stream)
