@@ -17,10 +17,10 @@ from .bodies import Body, ExecBody, ExecView, Lifetime, LimitsBody, Output, Sand
 from .call import Call, Operation, json
 from .command import Execution
 from .execs import new_id
-from .fleet import new_id as new_sandbox_id
 from .live import Live
 from .problem import refused, sayable
 from .routes.sandboxes import delete
+from .specs import new_id as new_sandbox_id
 
 LEASE_S = 7200.0  # theirs: two hours from creation
 STATES = {"running": "running", "done": "succeeded", "failed": "failed"}

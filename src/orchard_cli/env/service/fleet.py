@@ -1,7 +1,6 @@
 """All sandboxes of this server: made, found, forked, closed. What exists is what the back end holds, never a record."""
 
 import asyncio
-import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
@@ -21,7 +20,7 @@ from .keys import Principal
 from .live import Live, Terms, recorded
 from .metrics import Metrics
 from .problem import refused
-from .specs import Specs, check_id, check_labels, taken
+from .specs import Specs, check_id, check_labels, new_id, taken
 from .store.store import Conflict, Kind, Record, Store
 
 T = TypeVar("T")
@@ -53,8 +52,7 @@ class Fleet:
         if body.from_snapshot:
             return await self._from_snapshot(body, who, id)
         spec, trees = self.specs.read(body, who.tenant, proof)
-        name = body.id or id or new_id()
-        live = self._live(name, who, spec, body.image, body.labels, body.lifetime, trees)
+        live = self._live(body.id or id or new_id(), who, spec, body.image, body.labels, body.lifetime, trees)
         await self._admit(live, who, self.env)
         self._make(live, lambda: self.env.open(spec))
         return live
@@ -118,26 +116,33 @@ class Fleet:
                 raise quota.exceeded(who)
             if live.id in self.lives:
                 raise taken(live.id)
-            self.lives[live.id] = live
-            try:
-                live.version = await self.store.put(live.record(), expect=0)
-            except Conflict:
-                raise taken(live.id) from None
-            finally:
-                if not live.version:
-                    del self.lives[live.id]
-            if self.shared and await quota.held(self.store, who) > who.max_sandboxes:
-                del self.lives[live.id]
-                await self.store.delete(live.kind, live.id)
-                raise quota.exceeded(who)
+            await self._enter(live, who)
         except BaseException:
             self._release(live)
             raise
         self._gone.forget(live.id)
         self.bus.say("created", live.id, live.tenant, labels=live.labels)
 
+    async def _enter(self, live: Live, who: Principal) -> None:
+        self.lives[live.id] = live
+        try:
+            live.version = await self.store.put(live.record(), expect=0)
+            if self.shared and await quota.held(self.store, who) > who.max_sandboxes:
+                raise quota.exceeded(who)
+        except Conflict:
+            raise taken(live.id) from None
+        except BaseException:
+            written, live.version = live.version, 0
+            if written:
+                await self.store.delete(live.kind, live.id)
+            raise
+        finally:
+            if not live.version:
+                del self.lives[live.id]
+                live.failed(taken(live.id))  # whoever wants it closed meanwhile waits for that
+
     def _make(self, live: Live, how: Callable[[], Sandbox], inherits: bool = False) -> None:
-        task = asyncio.get_running_loop().create_task(self._open(live, how, inherits))
+        task = asyncio.create_task(self._open(live, how, inherits))
         self._making.add(task)
         task.add_done_callback(self._making.discard)
 
@@ -176,8 +181,7 @@ class Fleet:
 
     def get(self, id: str, who: Principal, kind: Kind = "sandbox") -> Live:
         """Another tenant's is as if it did not exist. Raises `client.no_such_sandbox` and `client.gone`."""
-        live = self.lives.get(id)
-        if live and live.seen_by(who) and live.kind == kind:
+        if (live := self.lives.get(id)) and live.seen_by(who) and live.kind == kind:
             return live
         raise self._gone.told(id, who, kind)
 
@@ -192,8 +196,7 @@ class Fleet:
                 raise
             found = await self.store.get("server", owner)
             hint = f"ask {found.body['url']}" if found and found.body.get("url") else ""
-            text = f"{kind} {id} is held by {owner}"
-            raise refused(text, "client.other_server", retry="same", hint=hint) from None
+            raise refused(f"{kind} {id} is held by {owner}", "client.other_server", retry="same", hint=hint) from None
 
     async def page(
         self, who: Principal, labels: Mapping[str, str], after: str, limit: int, kind: Kind = "sandbox"
@@ -204,8 +207,7 @@ class Fleet:
 
     async def delete(self, live: Live, why: str = "deleted") -> None:
         """Close it and every trace. Any number may ask at once."""
-        task = self._closing.get(live.id)
-        if task is None:
+        if (task := self._closing.get(live.id)) is None:
             task = asyncio.get_running_loop().create_task(self._close(live, why))
             self._closing[live.id] = task
         await asyncio.shield(task)
@@ -219,10 +221,12 @@ class Fleet:
                     await self.chore(live.box.close)
             if live.execs:
                 await live.execs.settle()
-            await self.store.delete(live.kind, live.id)
+            if live.version:  # else the name may be another one's
+                await self.store.delete(live.kind, live.id)
         finally:
             del self._closing[live.id]
-        self.lives.pop(live.id, None)
+        if self.lives.get(live.id) is live:
+            del self.lives[live.id]
         self._release(live)
         self._gone.remember(live.id, live.tenant, why)
         self.bus.say(why.partition(":")[0], live.id, live.tenant)
@@ -244,7 +248,3 @@ class Fleet:
         await asyncio.gather(*closings, return_exceptions=True)
         for pool in (self.commands, self.inputs, self.chores):
             pool.shutdown(wait=False)
-
-
-def new_id(prefix: str = "sb") -> str:
-    return f"{prefix}-{secrets.token_hex(10)}"

@@ -143,6 +143,10 @@ class Specs:
         return path
 
 
+def new_id(prefix: str = "sb") -> str:
+    return f"{prefix}-{secrets.token_hex(10)}"
+
+
 def check_id(id: str) -> None:
     """Of a sandbox that a client names itself; empty where it does not."""
     if id and not LABEL.fullmatch(id):

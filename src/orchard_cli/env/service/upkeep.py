@@ -6,9 +6,10 @@ from contextlib import suppress
 
 from ...errors import SandboxError
 from .bodies import Lifetime
-from .fleet import Fleet, new_id
+from .fleet import Fleet
 from .keys import Principal
 from .live import Live
+from .specs import new_id
 from .store.store import Conflict, Kind, Record
 
 DEAD_S = 30.0  # silence after which a server counts as dead

@@ -21,10 +21,9 @@ from ..bodies import (
     SnapshotBody,
 )
 from ..call import Call, Operation, json
-from ..fleet import new_id
 from ..live import Live
 from ..problem import fault_view, refused
-from ..specs import check_labels
+from ..specs import check_labels, new_id
 from ..store.store import Kind
 
 MOST = 1000  # of one batch

@@ -1,0 +1,82 @@
+"""What a server holds, where the store or a back end fails it in the middle."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from orchard_cli.env.sandbox import Spec
+from orchard_cli.env.service.bodies import Lifetime
+from orchard_cli.env.service.bus import Bus
+from orchard_cli.env.service.fleet import Fleet
+from orchard_cli.env.service.keys import Principal
+from orchard_cli.env.service.live import Live, Terms
+from orchard_cli.env.service.metrics import Metrics
+from orchard_cli.env.service.store.sqlite import SqliteStore
+from orchard_cli.env.service.store.store import Record
+from orchard_cli.env.service.trees import Trees
+from orchard_cli.errors import SandboxError
+
+WHO = Principal("k", "t", frozenset(("read", "use", "create")), max_sandboxes=10)
+Scene = Callable[[Fleet], Awaitable[None]]
+
+
+def played(folder: Path, scene: Scene) -> None:
+    """Against a fleet whose back end is not asked for anything."""
+
+    async def main() -> None:
+        store = SqliteStore(folder / "store.sqlite")
+        specs: Any = SimpleNamespace(trees=Trees(folder / "trees"))
+        env: Any = SimpleNamespace(describe=dict)
+        fleet = Fleet(env, store, specs, Bus(), Metrics(), Terms(), "me")
+        try:
+            await asyncio.wait_for(scene(fleet), 30)
+        finally:
+            await asyncio.wait_for(fleet.close(), 30)
+            await store.close()
+
+    asyncio.run(main())
+
+
+def one(fleet: Fleet, id: str, lease_s: float = 600.0) -> Live:
+    return fleet._live(id, WHO, Spec(), "host", {}, Lifetime(lease_s=lease_s), [])
+
+
+def test_one_that_was_not_let_in_can_be_closed_and_takes_nothing_with_it(tmp_path: Path) -> None:
+    """Another server took the name first; who asked for the end of ours meanwhile is not left waiting."""
+
+    async def scene(fleet: Fleet) -> None:
+        theirs = Record("sandbox", "a", "t", {"server": "other", "key": "k"})
+        await fleet.store.put(theirs, expect=0)
+        live = one(fleet, "a")
+        entering = asyncio.create_task(fleet._admit(live, WHO))
+        while "a" not in fleet.lives:
+            await asyncio.sleep(0)
+        closing = asyncio.create_task(fleet.delete(live))
+        with pytest.raises(SandboxError) as caught:
+            await entering
+        assert caught.value.fault.code == "client.id_taken"
+        await asyncio.wait_for(closing, 10)
+        assert await fleet.store.get("sandbox", "a") is not None and not fleet.lives
+
+    played(tmp_path, scene)
+
+
+def test_a_store_that_fails_while_one_is_counted_leaves_nothing(tmp_path: Path) -> None:
+    async def scene(fleet: Fleet) -> None:
+        async def fails(*_: object, **__: object) -> list[Record]:
+            raise SandboxError("no connection", code="infra.store")
+
+        fleet.shared, page = True, fleet.store.page
+        cast(Any, fleet.store).page = fails
+        live = one(fleet, "a")
+        with pytest.raises(SandboxError, match="no connection"):
+            await fleet._admit(live, WHO)
+        cast(Any, fleet.store).page = page
+        assert live.settled.is_set() and not fleet.lives
+        assert await fleet.store.get("sandbox", "a") is None
+
+    played(tmp_path, scene)
