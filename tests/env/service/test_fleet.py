@@ -1,6 +1,7 @@
 """What a server holds, where the store or a back end fails it in the middle."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from orchard_cli.env.sandbox import Spec
+from orchard_cli.env.service import upkeep
 from orchard_cli.env.service.bodies import Lifetime
 from orchard_cli.env.service.bus import Bus
 from orchard_cli.env.service.fleet import Fleet
@@ -78,5 +80,44 @@ def test_a_store_that_fails_while_one_is_counted_leaves_nothing(tmp_path: Path) 
         cast(Any, fleet.store).page = page
         assert live.settled.is_set() and not fleet.lives
         assert await fleet.store.get("sandbox", "a") is None
+
+    played(tmp_path, scene)
+
+
+def test_upkeep_goes_on_after_a_round_that_fails_and_beside_one_that_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "ROUND_S", 0.01)
+
+    async def scene(fleet: Fleet) -> None:
+        failed, held = asyncio.Event(), threading.Event()
+
+        loop = asyncio.get_running_loop()
+
+        def fails() -> int:
+            loop.call_soon_threadsafe(failed.set)
+            raise OSError("an odd one")
+
+        cast(Any, fleet.specs.trees).sweep = fails
+        keeping = upkeep.Upkeep(fleet, 0.01)
+        await keeping.start()
+        await asyncio.wait_for(failed.wait(), 10)
+        for id, close in (("slow", held.wait), ("quick", lambda: None)):
+            live = one(fleet, id, lease_s=0.01)
+            live.box, live.state = cast(Any, SimpleNamespace(close=close, workdir="/")), "ready"
+            fleet.lives[id] = live
+            live.settled.set()
+        while "quick" in fleet.lives:
+            await asyncio.sleep(0.01)
+        assert "slow" in fleet.lives
+        later = one(fleet, "later", lease_s=0.01)
+        later.failed(SandboxError("x", code="x"))
+        later.renewed -= 100
+        fleet.lives["later"] = later
+        seen = (await fleet.store.page("server"))[0].version
+        while "later" in fleet.lives or (await fleet.store.page("server"))[0].version == seen:
+            await asyncio.sleep(0.01)
+        held.set()
+        await keeping.stop()
 
     played(tmp_path, scene)

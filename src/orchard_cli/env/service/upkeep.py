@@ -1,6 +1,7 @@
 """What is done every second: leases, records that were lost, records whose server is dead, old keys and trees."""
 
 import asyncio
+import logging
 import time
 from contextlib import suppress
 
@@ -13,7 +14,9 @@ from .specs import new_id
 from .store.store import Conflict, Kind, Record
 
 DEAD_S = 30.0  # silence after which a server counts as dead
+ROUND_S = 5.0  # how long a round waits for what it ends
 SELDOM = 60  # rounds between sweeps of what grows slowly
+log = logging.getLogger("orchard.env")
 KINDS: tuple[Kind, ...] = ("sandbox", "snapshot")
 
 
@@ -28,19 +31,20 @@ class Upkeep:
         self._beats: dict[str, tuple[int, float]] = {}  # of other servers: version of their record, since when
         self._round = 0
         self.healthy = True
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ending: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Say that this server lives, take away what dead ones left, and go on doing so."""
         await self._alive()
         await self.bury()
-        self._task = asyncio.get_running_loop().create_task(self._loop())
+        self._tasks = [asyncio.create_task(self._loop()), asyncio.create_task(self._beating())]
 
     async def stop(self) -> None:
-        if self._task:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        tasks = [*self._tasks, *self._ending.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(SandboxError):
             await self._fleet.store.delete("server", self._fleet.server)
 
@@ -52,9 +56,25 @@ class Upkeep:
                 self.healthy = True
             except (SandboxError, Conflict):
                 self.healthy = False  # the store; readiness says so, sandboxes go on
+            except Exception as error:  # noqa: BLE001 - the next round may do what this one could not
+                self.healthy = False
+                log.warning("a round of upkeep failed: %s: %s", type(error).__name__, error)
+
+    async def _beating(self) -> None:
+        """Apart from all else: other servers must not take a round that lasts for the death of this one."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            with suppress(SandboxError):
+                await self._alive()
 
     async def sweep(self) -> dict[str, int]:
         """One round; counts of what was done."""
+        try:
+            return await self._sweep()
+        finally:
+            self._round += 1
+
+    async def _sweep(self) -> dict[str, int]:
         ended = await self.expire()
         restored = await self.restore()
         await self._alive()
@@ -65,14 +85,19 @@ class Upkeep:
             await self._fleet.store.expire("once", time.time())
             await self._fleet.store.expire("key", time.time())
             trees = await asyncio.to_thread(self._fleet.specs.trees.sweep)
-        self._round += 1
         return {"expired": ended, "restored": restored, "buried": buried, "trees": trees}
 
     async def expire(self) -> int:
-        """Close what is overdue, all at once."""
+        """Close what is overdue, all at once; what takes long holds up no later round."""
         due = [live for live in self._fleet.lives.values() if live.settled.is_set() and live.overdue]
-        results = await asyncio.gather(*(self._end(live) for live in due), return_exceptions=True)
-        return sum(result is None for result in results)
+        tasks = [self._begin_end(live) for live in due if live.id not in self._ending]
+        done = (await asyncio.wait(tasks, timeout=ROUND_S))[0] if tasks else ()
+        return sum(not task.cancelled() and task.exception() is None for task in done)
+
+    def _begin_end(self, live: Live) -> asyncio.Task[None]:
+        task = self._ending[live.id] = asyncio.create_task(self._end(live))
+        task.add_done_callback(lambda _: self._ending.pop(live.id))
+        return task
 
     async def _end(self, live: Live) -> None:
         if live.lifetime.on_expire == "snapshot" and live.kind == "sandbox" and live.box:
