@@ -29,8 +29,8 @@ T = TypeVar("T")
 class Fleet:
     """All methods belong to the event loop; the back end is called in threads.
 
-    `commands` runs commands, `inputs` waits for those that do not read theirs, `chores` does everything else, so that
-    commands never keep a sandbox from being closed.
+    `commands` runs commands, `inputs` waits for those that do not read theirs and for clients that send slowly,
+    `chores` does everything else, so that neither ever keeps a sandbox from being closed.
     """
 
     def __init__(self, env: Env, store: Store, specs: Specs, bus: Bus, metrics: Metrics, terms: Terms, server: str):

@@ -8,7 +8,9 @@ import hashlib
 import secrets
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from concurrent.futures import Executor
 from contextlib import suppress
+from functools import partial
 from typing import Protocol, TypeVar
 
 from ...errors import SandboxError
@@ -25,9 +27,9 @@ END = 'chmod -- "$3" "$2" && mv -fT -- "$2" "$1"'
 
 
 class Chore(Protocol):
-    """Does it in a thread."""
+    """Does it in a thread, of `pool` where one is given."""
 
-    def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
+    def __call__(self, work: Callable[[], T], pool: Executor | None = None) -> Awaitable[T]: ...
 
 
 async def _step(chore: Chore, box: Sandbox, script: str, *words: str) -> bytes:
@@ -105,9 +107,12 @@ def joined(pieces: Iterator[bytes]) -> bytes:
 
 
 async def upload(
-    chore: Chore, box: Sandbox, path: str, mode: int, chunks: AsyncIterator[bytes], sha256: str = ""
+    chore: Chore, pool: Executor, box: Sandbox, path: str, mode: int, chunks: AsyncIterator[bytes], sha256: str = ""
 ) -> tuple[int, str]:
-    """Bytes and hash of what was written: all of it under its name, or nothing. Raises `client.hash_mismatch`."""
+    """Bytes and hash of what was written: all of it under its name, or nothing. Raises `client.hash_mismatch`.
+
+    `pool` has the thread that waits for `chunks`, which may be long in coming.
+    """
     path = _inside(path)
     folder, _, name = path.rpartition("/")
     scratch = f"{folder}/.{secrets.token_hex(8)}.orchard"
@@ -116,7 +121,7 @@ async def upload(
         raise refused(f"{path} is a directory", "client.is_a_directory")
     await _step(chore, box, BEGIN, path, scratch)
     try:
-        size = await _store(chore, box, scratch, chunks, digest)
+        size = await chore(partial(_store, box, scratch, pulled(chunks, asyncio.get_running_loop()), digest), pool)
         if sha256 and digest.hexdigest() != sha256.lower():
             raise refused("the bytes that came do not have this hash", "client.hash_mismatch", retry="same")
         await _step(chore, box, END, path, scratch, f"{mode:o}")
@@ -126,8 +131,8 @@ async def upload(
     return size, digest.hexdigest()
 
 
-async def _store(chore: Chore, box: Sandbox, path: str, chunks: AsyncIterator[bytes], digest: "hashlib._Hash") -> int:
-    size, came = 0, pulled(chunks, asyncio.get_running_loop())
+def _store(box: Sandbox, path: str, came: Iterator[bytes], digest: "hashlib._Hash") -> int:
+    size = 0
 
     def hashed() -> Iterator[bytes]:
         nonlocal size
@@ -136,7 +141,7 @@ async def _store(chore: Chore, box: Sandbox, path: str, chunks: AsyncIterator[by
             size += len(block)
             yield block
 
-    await chore(lambda: box.store(path, hashed()))
+    box.store(path, hashed())
     return size
 
 

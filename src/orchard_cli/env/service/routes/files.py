@@ -47,7 +47,7 @@ async def put(call: Call) -> Response:
         parts.append(chunk)
         size += len(chunk)
         if size > PIECE:
-            size, digest = await upload(chore, box, path, mode, _rest(parts, chunks), wanted)
+            size, digest = await upload(chore, call.service.fleet.inputs, box, path, mode, _rest(parts, chunks), wanted)
             return json(FileView(path=sayable(path), bytes=size, sha256=digest), 201)
     data = b"".join(parts)
     digest = hashlib.sha256(data).hexdigest()

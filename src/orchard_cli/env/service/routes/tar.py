@@ -29,7 +29,8 @@ async def get(call: Call) -> Response:
 async def put(call: Call) -> Response:
     box, path = await _box(call), call.query("path", ".")
     pieces = pulled(call.chunks(MOST), asyncio.get_running_loop())
-    await call.service.fleet.chore(lambda: box.unpack(path, pieces))
+    fleet = call.service.fleet
+    await fleet.chore(lambda: box.unpack(path, pieces), fleet.inputs)
     return json({"path": sayable(path)}, 201)
 
 
