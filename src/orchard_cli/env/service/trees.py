@@ -7,9 +7,11 @@ import re
 import secrets
 import shutil
 import tarfile
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 from ...errors import SandboxError
@@ -29,6 +31,7 @@ class Trees:
     def __init__(self, root: Path, max_tar: int = MAX_TAR):
         self._root, self._max_tar = root, max_tar
         self._used: Counter[str] = Counter()
+        self._lock = threading.Lock()  # between whoever takes one and whoever sweeps
         shutil.rmtree(root / "part", ignore_errors=True)
         (root / "part").mkdir(parents=True)
 
@@ -40,11 +43,13 @@ class Trees:
 
     def take(self, tenant: str, hash: str) -> Path:
         """The tree for a sandbox, which gives it back with `release`. Raises `client.no_such_tree`."""
-        place = self.find(tenant, hash)
-        if place is None:
-            raise refused(f"no tree {hash} was uploaded", "client.no_such_tree", hint="PUT /v1/trees/<sha256> first")
-        self._used[str(place)] += 1
-        os.utime(place)
+        with self._lock:
+            place = self.find(tenant, hash)
+            if place is None:
+                hint = "PUT /v1/trees/<sha256> first"
+                raise refused(f"no tree {hash} was uploaded", "client.no_such_tree", hint=hint)
+            self._used[str(place)] += 1
+            os.utime(place)
         return place
 
     def retain(self, place: Path) -> None:
@@ -94,14 +99,20 @@ class Trees:
         return target
 
     def sweep(self, now: float | None = None) -> int:
-        """Remove trees that nothing uses; how many."""
+        """Remove trees that nothing uses; how many. Whenever this breaks off, a name has a whole tree or none."""
         old = (now or time.time()) - IDLE_S
         gone = 0
         for place in self._root.glob("*/*"):
-            if place.parent.name != "part" and not self._used[str(place)] and place.stat().st_mtime < old:
-                shutil.rmtree(place, ignore_errors=True)
+            if place.parent.name != "part" and (part := self._take_away(place, old)):
+                shutil.rmtree(part, ignore_errors=True)
                 gone += 1
         return gone
+
+    def _take_away(self, place: Path, old: float) -> Path | None:
+        with self._lock, suppress(FileNotFoundError):  # another sweep was first
+            if not self._used[str(place)] and place.stat().st_mtime < old:
+                return place.rename(self._root / "part" / secrets.token_hex(8))
+        return None
 
 
 def unpack(tar: Path, target: Path) -> None:
