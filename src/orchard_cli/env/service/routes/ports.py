@@ -55,7 +55,8 @@ async def _inward(websocket: WebSocket, inside: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     while True:
         data = await websocket.receive_bytes()
-        if data:
-            await loop.sock_sendall(inside, data)
-        else:
-            inside.shutdown(socket.SHUT_WR)
+        with suppress(OSError):  # it takes no more, but what it has said is still on its way out
+            if data:
+                await loop.sock_sendall(inside, data)
+            else:
+                inside.shutdown(socket.SHUT_WR)
