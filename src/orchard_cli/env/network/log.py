@@ -59,9 +59,11 @@ class DecisionLog:
     def _write(self, line: bytes) -> None:
         assert self._file is not None and self.path is not None
         if self._file.tell() + len(line) > self._half:
-            self._file.close()
+            fresh = self.path.with_name(self.path.name + ".new")
+            old, self._file = self._file, fresh.open("ab")  # first: what cannot be opened leaves all as it is
             self.path.replace(self.path.with_name(self.path.name + ".1"))
-            self._file = self.path.open("ab")
+            fresh.replace(self.path)
+            old.close()
         self._file.write(line)
         self._file.flush()
 

@@ -20,10 +20,10 @@ class Audit:
     def __init__(self, path: Path, metrics: Metrics):
         self._path, self._metrics, self._lock = path, metrics, threading.Lock()
         self.ok = True
-        self._fd = self._open()
+        self._fd = self._open(path)
 
-    def _open(self) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def _open(self, path: Path) -> int:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def write(self, **line: Any) -> None:
         data = msgspec.json.encode({"time": round(time.time(), 3), **line}) + b"\n"
@@ -38,13 +38,16 @@ class Audit:
             self._metrics.audit_lost.inc()
 
     def _turn(self) -> None:
+        fresh = self._path.with_suffix(".new")  # opened first: what cannot be opened leaves all as it is
+        fd = self._open(fresh)
         for number in range(FILES - 1, 0, -1):
             older = self._path.with_suffix(f".{number}.jsonl")
             newer = self._path.with_suffix(f".{number - 1}.jsonl") if number > 1 else self._path
             if newer.exists():
                 newer.replace(older)
-        os.close(self._fd)
-        self._fd = self._open()
+        fresh.replace(self._path)
+        old, self._fd = self._fd, fd
+        os.close(old)
 
     def tail(self, limit: int, tenant: str | None) -> list[dict[str, Any]]:
         """The newest lines, newest last; of one tenant, or of all."""
