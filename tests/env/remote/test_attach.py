@@ -76,6 +76,7 @@ def test_events_are_numbered_as_the_server_does_wherever_one_begins(remote: Remo
             attached.write(b"two\n")
             rest = [event.seq for event in attached]
         with box.attach(run, after=2) as attached:
+            assert attached._wire.ping_timeout is None  # a server that waits for the command does not answer
             assert [event.seq for event in attached] == rest == [event.seq for event in run.events(2)]
 
 

@@ -36,6 +36,7 @@ class Attachment:
                         address,
                         additional_headers=headers,
                         open_timeout=OPEN_S,
+                        ping_timeout=None,  # a server that waits for the command is not gone for that
                         max_size=None,
                         compression=None,
                         proxy=None,

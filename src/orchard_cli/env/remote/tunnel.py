@@ -24,6 +24,7 @@ def connect(url: str, headers: dict[str, str], timeout_s: float) -> socket.socke
                     "ws" + url.removeprefix("http"),
                     additional_headers=headers,
                     open_timeout=timeout_s,
+                    ping_timeout=None,  # a server whose sandbox does not read for a while is not gone for that
                     max_size=None,
                     compression=None,
                     proxy=None,

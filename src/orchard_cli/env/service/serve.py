@@ -74,6 +74,7 @@ async def _opened(env: Env, settings: Settings) -> AsyncIterator[uvicorn.Server]
             access_log=False,
             server_header=False,
             timeout_keep_alive=120,
+            ws_ping_timeout=None,  # who does not read for a while does not answer either, and is not gone for that
             timeout_graceful_shutdown=GRACE_S,
             h11_max_incomplete_event_size=65_536,
         )
