@@ -83,8 +83,7 @@ class Egress:
     async def _connect(self, visit: Visit, wanted: Ask) -> lookup.Streams:
         try:
             async with asyncio.timeout(self.meter.caps.connect_s):
-                async with self._lookups:
-                    found = await lookup.addresses(wanted.host, wanted.port, self._resolver(wanted), self._lifts)
+                found = await self._look_up(wanted)
                 streams, reached = await lookup.connect(found, wanted.port)
         except TimeoutError as error:
             raise Refused(504, f"{wanted.host}:{wanted.port} does not answer", verdict="failed") from error
@@ -93,6 +92,18 @@ class Egress:
             raise Refused(403, why)
         visit.note.reached = reached
         return streams
+
+    async def _look_up(self, wanted: Ask) -> list[Address]:
+        """One that nobody waits for any more still holds a thread, and keeps its place for as long."""
+        await self._lookups.acquire()
+        looking = asyncio.ensure_future(lookup.addresses(wanted.host, wanted.port, self._resolver(wanted), self._lifts))
+        looking.add_done_callback(self._looked_up)
+        return await asyncio.shield(looking)
+
+    def _looked_up(self, looking: "asyncio.Future[list[Address]]") -> None:
+        self._lookups.release()
+        if not looking.cancelled():
+            looking.exception()  # told already, or of interest to nobody any more
 
     def _lifts(self, address: Address, port: int) -> bool:
         return self.policy.lifts(address, port)
