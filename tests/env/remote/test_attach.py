@@ -80,6 +80,16 @@ def test_events_are_numbered_as_the_server_does_wherever_one_begins(remote: Remo
             assert [event.seq for event in attached] == rest == [event.seq for event in run.events(2)]
 
 
+def test_what_was_said_before_leaving_comes_to_the_command(remote: RemoteEnv) -> None:
+    with remote.open(Spec()) as box:
+        run = box.start("until [ -e go ]; do sleep 0.05; done; wc -c", stdin=None)
+        with box.attach(run) as attached:
+            attached.write(bytes(2_000_000))
+            attached.close_stdin()
+        box.write("go", b"")
+        assert run.wait(20).stdout.strip() == b"2000000"
+
+
 def test_leaving_ends_the_command_only_if_asked_to(remote: RemoteEnv) -> None:
     with remote.open(Spec()) as box:
         stays, goes = box.start("sleep 50"), box.start("sleep 50")

@@ -23,6 +23,7 @@ from .ports import REFUSED
 
 CHANNELS = {"out": b"\1", "err": b"\2"}
 AHEAD = 64  # messages of input that wait for the command
+FINISHING: set[asyncio.Task[None]] = set()  # the loop itself holds tasks weakly
 POLICY = 1008  # close code: a message that means nothing here
 
 
@@ -99,7 +100,14 @@ class Inward:
         except (SandboxError, ValueError) as error:
             self.wrong = str(error)
         finally:
-            feeding.cancel()
+            finishing = asyncio.create_task(self._finish(feeding))
+            FINISHING.add(finishing)
+            finishing.add_done_callback(FINISHING.discard)
+
+    async def _finish(self, feeding: "asyncio.Task[None]") -> None:
+        """What came before the client left is still the command's."""
+        await self._input.join()
+        feeding.cancel()
 
     async def _data(self, data: bytes) -> None:
         if data[:1] != b"\0" or self._handle is None:
@@ -129,3 +137,4 @@ class Inward:
             data = await self._input.get()
             with suppress(SandboxError):
                 await self._chore(partial(handle.write, data) if data else handle.close_stdin, self._inputs)
+            self._input.task_done()
