@@ -3,6 +3,7 @@
 import os
 import select
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchard_cli.env.remote import sandbox
+from orchard_cli.env.remote import RemoteEnv, sandbox
+from orchard_cli.env.remote import env as remote
 from orchard_cli.env.remote.client import Client
 from orchard_cli.env.remote.sandbox import RemoteSandbox
 from orchard_cli.env.remote.sent import Hashed
@@ -136,3 +138,25 @@ def test_a_file_that_changes_while_it_is_sent(tmp_path: Path, monkeypatch: pytes
     with served(Takes) as box, pytest.raises(SandboxError, match="changed") as caught:
         box.upload(source, "f")
     assert caught.value.fault.code == "client.hash_mismatch" and not box._client._idle
+
+
+def test_a_lease_that_something_else_answers_for_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway's page, say: the thread that renews goes on."""
+    asked = threading.Semaphore(0)
+
+    class Gateway(Server):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer(200, b"<html>try later</html>")
+            asked.release()
+
+    with served(Gateway) as box:
+        env = RemoteEnv.__new__(RemoteEnv)
+        env.client, env._open, env._lock = box._client, {"sb": box}, threading.Lock()
+        monkeypatch.setattr(remote, "LEASE_S", 0.03)
+        stop = threading.Event()
+        renewing = threading.Thread(target=remote._renewing, args=(weakref.ref(env), stop))
+        renewing.start()
+        assert asked.acquire(timeout=10) and asked.acquire(timeout=10)
+        stop.set()
+        renewing.join()

@@ -20,6 +20,7 @@ from ..service.bodies import (
     LimitsBody,
     ModelBody,
     Network,
+    Renewed,
     SandboxBody,
     SandboxView,
     TokenBody,
@@ -175,7 +176,7 @@ class RemoteEnv:
         if not ids:
             return ()
         body = msgspec.json.encode(LeaseBody(ids=ids))
-        return tuple(msgspec.json.decode(self.client.ask("POST", "/v1/leases", body)).get("unknown", ()))
+        return decoded(self.client.url, self.client.ask("POST", "/v1/leases", body), Renewed).unknown
 
     def describe(self) -> dict[str, object]:
         env: dict[str, object] = self._capabilities["env"]
