@@ -123,3 +123,12 @@ def _gone(rest: Rest, id: str) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def test_forks_are_all_made_or_none(rest: Rest) -> None:
+    few = rest.keyed(tenant="few", scopes=["read", "use", "create"], max_sandboxes=3)
+    id = few.make()
+    for _ in range(2):  # nor is a place taken by what nobody was told of
+        assert few("POST", f"/v1/sandboxes/{id}/fork", {"n": 5}, wait=30).code == "capacity.quota"
+        assert [item["id"] for item in few("GET", "/v1/sandboxes").json["items"]] == [id]
+    assert few("POST", f"/v1/sandboxes/{id}/fork", {"n": 2}, wait=30).status == 201

@@ -159,9 +159,15 @@ async def fork(call: Call) -> Response:
     names = [f"{stem}-{number}" for number in range(body.n)]
 
     async def act() -> dict[str, Any]:
-        for name in names:
-            origin = await call.service.fleet.locate(source, call.who)
-            await call.service.fleet.fork(origin, call.who, body.labels, body.lifetime, name, processes=body.processes)
+        fleet, made = call.service.fleet, list[Live]()
+        try:
+            for name in names:
+                origin = await fleet.locate(source, call.who)
+                how = (body.labels, body.lifetime, name)
+                made.append(await fleet.fork(origin, call.who, *how, processes=body.processes))
+        except SandboxError:  # all or none: nobody was told the names of those that there are
+            await asyncio.gather(*(fleet.delete(live) for live in made), return_exceptions=True)
+            raise
         return {"ids": names}
 
     answer = await call.once(raw, act, {"ids": names})
