@@ -91,3 +91,11 @@ def test_quantities() -> None:
     for wrong in ("many", "nan", "inf", "-1Gi", "1e300", ""):
         with pytest.raises(SandboxError):
             quantity(wrong)
+
+
+def test_a_key_runs_no_more_at_once_by_their_routes_than_by_ours(rest: Rest) -> None:
+    small = OldClient(rest.keyed(tenant="small", scopes=["read", "use", "create"], max_execs=1))
+    id = made(small)
+    body = {"command": "sleep 60", "wait": False}
+    assert small("POST", f"/sandboxes/{id}/exec", body).json["status"] == "running"
+    assert small("POST", f"/sandboxes/{id}/exec", body).code == "capacity.quota"

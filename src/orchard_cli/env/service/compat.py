@@ -19,6 +19,7 @@ from .command import Execution
 from .execs import new_id
 from .live import Live
 from .problem import refused, sayable
+from .routes.execs import counted
 from .routes.sandboxes import delete
 from .specs import new_id as new_sandbox_id
 
@@ -149,7 +150,7 @@ async def run(call: Call) -> Response:
     )
 
     async def act() -> dict[str, Any]:
-        execs.start(wanted, id)
+        counted(call, execs, wanted, id)
         return {"exec": id}
 
     answer = await call.once(text, act, {"exec": id})

@@ -12,7 +12,7 @@ from ...execution import Execution as Running
 from ..bodies import ExecBody, ExecView, brief
 from ..call import Call, Operation, json, stream
 from ..command import Execution
-from ..execs import new_id
+from ..execs import Execs, new_id
 from ..live import Live
 from ..problem import refused
 
@@ -27,18 +27,13 @@ async def run(call: Call) -> Response:
 
 async def begin(call: Call, *, live: bool) -> tuple[Live, Execution]:
     body, raw = await call.read(ExecBody)
-    service, who = call.service, call.who
-    held = await service.fleet.locate(call.path("id"), who)
+    held = await call.service.fleet.locate(call.path("id"), call.who)
     _, execs = held.open_box()
     held.touch()
     id = new_id()
 
     async def act() -> dict[str, Any]:
-        if service.busy[who.key] >= who.max_execs:
-            raise refused(f"this key may run {who.max_execs} commands at once", "capacity.quota")
-        execution = execs.start(body, id, live=live)
-        service.busy[who.key] += 1
-        execution.ended.add_done_callback(lambda _: service.busy.subtract([who.key]))
+        counted(call, execs, body, id, live=live)
         return {"exec": id}
 
     answer = await call.once(raw, act, {"exec": id})
@@ -49,6 +44,16 @@ async def begin(call: Call, *, live: bool) -> tuple[Live, Execution]:
             raise
         # Written down by a server that died before it began: if it did begin, the agent knows and refuses.
         return held, execs.start(body, answer["exec"], live=live)
+
+
+def counted(call: Call, execs: Execs, body: ExecBody, id: str, *, live: bool = False) -> None:
+    """Begin it within what its key may run at once. Raises `capacity.quota`."""
+    busy, who = call.service.busy, call.who
+    if busy[who.key] >= who.max_execs:
+        raise refused(f"this key may run {who.max_execs} commands at once", "capacity.quota")
+    execution = execs.start(body, id, live=live)
+    busy[who.key] += 1
+    execution.ended.add_done_callback(lambda _: busy.subtract([who.key]))
 
 
 async def _find(call: Call) -> Execution:
