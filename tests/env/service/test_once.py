@@ -129,6 +129,28 @@ def test_a_failure_without_effect_frees_the_key_and_one_with_is_repeated() -> No
     asyncio.run(main())
 
 
+def test_what_was_done_is_told_as_done_though_its_end_cannot_be_written_down() -> None:
+    class Full(Memory):
+        async def put(self, record: Record, *, expect: int | None) -> int:
+            if expect:
+                raise SandboxError("no room", code="infra.disk_full", effect="none", retry="same")
+            return await super().put(record, expect=expect)
+
+    async def main() -> None:
+        store: Any = Full()
+        once = Once(store, b"s")
+
+        async def act() -> dict[str, Any]:
+            return {"fine": True}
+
+        assert await once.run("t", "k", "d", act) == {"fine": True}
+        with pytest.raises(SandboxError) as caught:
+            await once.run("t", "k", "d", act)
+        assert caught.value.fault.code == "client.key_unfinished"
+
+    asyncio.run(main())
+
+
 @given(st.binary(max_size=20), st.binary(max_size=20), st.binary(max_size=20))
 def test_digests_tell_parts_apart(a: bytes, b: bytes, c: bytes) -> None:
     once = Once(Memory(), b"secret")  # type: ignore[arg-type]

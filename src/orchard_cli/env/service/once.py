@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,10 @@ class Once:
                 await self._end(record, version, {"error": fault_view(error)})
             raise
         if early is None:
-            await self._end(record, version, {"answer": answer})
+            with suppress(
+                SandboxError, Conflict
+            ):  # it is done, whatever becomes of its record: repeated, it is unknown
+                await self._end(record, version, {"answer": answer})
         return answer
 
     async def _end(self, record: Record, version: int, more: dict[str, Any]) -> None:
