@@ -121,3 +121,20 @@ def test_upkeep_goes_on_after_a_round_that_fails_and_beside_one_that_lasts(
         await keeping.stop()
 
     played(tmp_path, scene)
+
+
+def test_one_that_seemed_lost_is_found_where_it_is(tmp_path: Path) -> None:
+    """Its server could not reach the store for a while, was taken for dead, and has written it down again."""
+
+    async def scene(fleet: Fleet) -> None:
+        theirs = Record("sandbox", "a", "t", {"server": "other", "key": "k"})
+        fleet.lost(theirs)
+        with pytest.raises(SandboxError) as caught:
+            await fleet.locate("a", WHO)
+        assert caught.value.fault.code == "infra.sandbox_lost"
+        await fleet.store.put(theirs, expect=0)
+        with pytest.raises(SandboxError) as caught:
+            await fleet.locate("a", WHO)
+        assert caught.value.fault.code == "client.other_server"
+
+    played(tmp_path, scene)

@@ -190,7 +190,8 @@ class Fleet:
         try:
             return self.get(id, who, kind)
         except SandboxError as error:
-            record = await self.store.get(kind, id) if error.fault.code == MISSING[kind] else None
+            asked = error.fault.code in (MISSING[kind], "infra.sandbox_lost")  # one that seemed lost may have come back
+            record = await self.store.get(kind, id) if asked else None
             owner = record.body["server"] if record and (who.admin or record.tenant == who.tenant) else self.server
             if owner == self.server:
                 raise
@@ -237,9 +238,8 @@ class Fleet:
         self.bus.say("lost", record.id, record.tenant)
 
     def _release(self, live: Live) -> None:
-        for place in live.trees:
-            self.specs.trees.release(place)
-        live.trees = []
+        while live.trees:
+            self.specs.trees.release(live.trees.pop())
 
     async def close(self) -> None:
         """Close all; no new ones."""
