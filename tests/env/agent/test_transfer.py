@@ -2,7 +2,9 @@
 
 import hashlib
 import io
+import json
 import os
+import shutil
 import socket
 import tarfile
 import threading
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from orchard_cli.env.agent.trees import LEFT_OUT
 from orchard_cli.errors import SandboxError
 
 from .conftest import TOKEN, Place
@@ -208,16 +211,34 @@ def test_archive_bombs_are_bounded(place: Place) -> None:
     assert place.channel.ask("GET", "/v1/health").status == 200
 
 
-@pytest.mark.parametrize("what", ["files", "tar"])
-def test_what_shrinks_while_it_is_read_is_no_lost_agent(place: Place, what: str) -> None:
+@pytest.fixture
+def log(place: Place) -> Iterator[Path]:
+    """A large file, alone in its directory."""
     log = place.workdir / "shrinking" / "log"
-    log.parent.mkdir(exist_ok=True)
-    log.write_bytes(bytes(64 << 20))
-    pieces = place.channel.download(f"/v1/{what}", query={"path": str(log if what == "files" else log.parent)})
+    log.parent.mkdir()
+    log.write_bytes(b"x" * (64 << 20))
+    yield log
+    shutil.rmtree(log.parent)
+
+
+def test_what_shrinks_while_it_is_read_is_no_lost_agent(place: Place, log: Path) -> None:
+    pieces = place.channel.download("/v1/files", query={"path": str(log)})
     next(pieces)
     os.truncate(log, 10)
     assert fault_of(list, pieces) == ("client.file_changed", "client")
-    log.unlink()
+
+
+def test_what_shrinks_in_a_directory_ends_in_zeros_and_is_named(place: Place, log: Path) -> None:
+    pieces = place.channel.download("/v1/tar", query={"path": str(log.parent)})
+    first = next(pieces)
+    os.truncate(log, 10)
+    with tarfile.open(fileobj=io.BytesIO(first + b"".join(pieces))) as tar:
+        member = tar.extractfile("log")
+        assert member is not None
+        data = member.read()
+        said = json.loads(tar.pax_headers[LEFT_OUT])
+    assert len(data) == 64 << 20 and data[:1] == b"x" and data[-1:] == b"\0"
+    assert (said["cut"], said["names"]) == (1, [["cut", "log"]])
 
 
 def _odd(name: str, **pax: str) -> bytes:

@@ -103,7 +103,15 @@ def test_hostile_archives_write_nothing_here(tmp_path: Path, data: bytes) -> Non
 
 
 @pytest.mark.parametrize(
-    "said", ["{", "[]", "7", '{"closed": "many", "names": []}', '{"closed": 1, "names": [["why", "a"]]}', "[" * 100_000]
+    "said",
+    [
+        "{",
+        "[]",
+        "7",
+        '{"closed": "many", "cut": 0, "names": []}',
+        '{"closed": 1, "names": [["why", "a"]]}',
+        "[" * 100_000,
+    ],
 )
 def test_nonsense_about_what_is_left_out_is_refused(tmp_path: Path, said: str) -> None:
     file = io.BytesIO()

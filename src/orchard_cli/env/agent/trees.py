@@ -48,12 +48,24 @@ class Reader(io.RawIOBase):
         return count
 
 
+class Steady:
+    """A file of the size that was told: one that becomes shorter while it is read ends in zeros."""
+
+    def __init__(self, file: Any):
+        self._file, self.cut = file, False
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self._file.read(size)
+        self.cut = self.cut or len(data) < size
+        return data.ljust(size, b"\0")
+
+
 class Absent:
     """What is there and not in the archive: how many, and the names of the first."""
 
     def __init__(self, top: str):
         self._top = top
-        self.found: dict[str, Any] = {"closed": 0, "sockets": 0, "names": []}
+        self.found: dict[str, Any] = {"closed": 0, "cut": 0, "sockets": 0, "names": []}
 
     def note(self, why: str, path: str) -> None:
         self.found[why] += 1
@@ -78,7 +90,8 @@ class Absent:
 
 def pack(exchange: Exchange) -> None:
     """Everything below a directory but what vanishes meanwhile. The archive says what of the rest it does not hold:
-    sockets, and whatever is closed to the workload itself (with `closed` only what is not its own)."""
+    sockets, the ends of files that were cut off meanwhile, and whatever is closed to the workload itself (with `closed`
+    only what is not its own)."""
     import tarfile
 
     path, shut = exchange.path, Shut("closed" in exchange.request.query)
@@ -115,8 +128,11 @@ def _add(tar: Any, whole: str, name: str, absent: Absent, shut: Shut) -> None:
         absent.note("sockets", whole)
     elif member.isreg():
         try:
-            with shut.reading(whole), open(whole, "rb") as source:
-                tar.addfile(member, source)
+            with shut.reading(whole), open(whole, "rb") as file:
+                steady = Steady(file)
+                tar.addfile(member, steady)
+                if steady.cut:
+                    absent.note("cut", whole)
         except OSError:
             tar.inodes.clear()  # no other name of a file becomes a link to one that is not there
             raise

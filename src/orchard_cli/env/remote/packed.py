@@ -90,23 +90,28 @@ def fetch_folder(box: Sandbox, path: str, folder: Path, left_out: list[str] | No
     if absent.unread:
         said = f"{absent.unread:,} of {path} cannot be read in the sandbox: {', '.join(absent.closed[:SHOWN])}"
         raise RunError(said, hint=f"the rest is in {folder}; `chmod -R u+rX` inside opens them")
+    if absent.shorter:
+        said = f"{absent.shorter:,} of {path} became shorter while they were read: {', '.join(absent.cut[:SHOWN])}"
+        raise RunError(said, hint=f"they end in zeros in {folder}; stop what writes them, or copy again")
     return size
 
 
 class Absent(NamedTuple):
     unread: int
     closed: list[str]  # the first of those
+    shorter: int
+    cut: list[str]
     sockets: list[str]
 
 
 def absent_of(archive: tarfile.TarFile) -> Absent:
     """What an archive that has been read says that it does not hold. Raises `tarfile.TarError` for nonsense."""
     try:
-        told = json.loads(archive.pax_headers.get(LEFT_OUT, '{"closed": 0, "names": []}'))
-        names: dict[str, list[str]] = {"closed": [], "sockets": []}
+        told = json.loads(archive.pax_headers.get(LEFT_OUT, '{"closed": 0, "cut": 0, "names": []}'))
+        names: dict[str, list[str]] = {"closed": [], "cut": [], "sockets": []}
         for why, name in told["names"]:
             names[why].append(str(name))
-        return Absent(int(told["closed"]), names["closed"], names["sockets"])
+        return Absent(int(told["closed"]), names["closed"], int(told["cut"]), names["cut"], names["sockets"])
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise tarfile.TarError("a header that makes no sense") from error
 
