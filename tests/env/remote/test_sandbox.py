@@ -13,6 +13,7 @@ from orchard_cli.env.remote import RemoteEnv
 from orchard_cli.env.sandbox import Bind, Env, Limits, Spec
 from orchard_cli.errors import SandboxError
 
+from ..conftest import settled
 from ..service.conftest import Rest
 
 
@@ -123,6 +124,32 @@ def test_a_port_inside_is_reached(place: Env) -> None:
         with pytest.raises(SandboxError) as caught:
             box.connect(4243)
         assert caught.value.fault.code == "connect_refused"
+
+
+def test_a_connection_that_is_closed_here_is_closed_inside(place: Env) -> None:
+    """Also one whose other side would go on saying nothing."""
+    server = (
+        "import socket; s = socket.create_server(('127.0.0.1', 4242)); open('up', 'w').close(); c = s.accept()[0]\n"
+        "while c.recv(65536): pass\n"
+        "import time; time.sleep(60)\n"
+    )
+    before = tunnels()
+    with place.open(Spec()) as box:
+        box.exec(f'setsid python3 -c "{server}" >/dev/null 2>&1 & until [ -e up ]; do sleep 0.02; done')
+        box.connect(4242).close()
+        assert settled(tunnels, before) == before
+        assert box.exec("true").ok
+
+
+def tunnels() -> int:
+    return sum(thread.name == "orchard-tunnel" for thread in threading.enumerate())
+
+
+def test_after_the_last_event_there_is_none(place: Env) -> None:
+    with place.open(Spec()) as box:
+        running = box.start("echo once")
+        last = list(running.events())[-1]
+        assert last.type == "exit" and list(running.events(last.seq)) == []
 
 
 def test_a_command_is_heard_while_it_runs_and_fed(place: Env) -> None:

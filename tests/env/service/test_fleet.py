@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,5 +137,27 @@ def test_one_that_seemed_lost_is_found_where_it_is(tmp_path: Path) -> None:
         with pytest.raises(SandboxError) as caught:
             await fleet.locate("a", WHO)
         assert caught.value.fault.code == "client.other_server"
+
+    played(tmp_path, scene)
+
+
+def test_a_server_that_stood_still_ends_nobody_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would have renewed the leases lies in its sockets, or could not be sent."""
+    monkeypatch.setattr(upkeep, "STOPPED_S", 0.2)
+
+    async def scene(fleet: Fleet) -> None:
+        live = one(fleet, "a", lease_s=0.5)
+        live.box, live.state = cast(Any, SimpleNamespace(close=lambda: None, workdir="/")), "ready"
+        fleet.lives["a"] = live
+        live.settled.set()
+        keeping = upkeep.Upkeep(fleet, 0.01)
+        await keeping.start()
+        await asyncio.sleep(0.05)
+        time.sleep(1.0)  # noqa: ASYNC251 - as SIGSTOP does
+        await asyncio.sleep(0.05)
+        assert "a" in fleet.lives
+        while "a" in fleet.lives:
+            await asyncio.sleep(0.01)
+        await keeping.stop()
 
     played(tmp_path, scene)

@@ -31,6 +31,7 @@ class RemoteExecution:
     def events(self, after: int = 0) -> Iterator[Event]:
         """A lost connection is resumed; the last one of a command that was lost with its sandbox says so."""
         while True:
+            seen = after
             try:
                 for frame in self._frames(self.id, after):
                     after = frame["seq"]
@@ -39,6 +40,8 @@ class RemoteExecution:
                     yield event(frame)
                     if frame["type"] == "exit":
                         return
+                if after == seen and self._view(0.0).state != "running":
+                    return  # there is nothing after `after`
             except SandboxError as error:
                 if error.fault.code in GONE:
                     yield lost_event(after)
@@ -65,12 +68,15 @@ class RemoteExecution:
     def cancel(self) -> None:
         self._ask("POST", f"{self._path}/cancel")
 
+    def _view(self, wait_s: float) -> ExecView:
+        return msgspec.json.decode(self._ask("GET", self._path, query={"wait": wait_s}), type=ExecView)
+
     def wait(self, timeout_s: float | None = None) -> ExecResult:
         until = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         while True:
             wait = min(WAIT_S, max(0.0, until - time.monotonic()))
             try:
-                view = msgspec.json.decode(self._ask("GET", self._path, query={"wait": wait}), type=ExecView)
+                view = self._view(wait)
             except SandboxError as error:
                 if error.fault.code not in GONE:
                     raise

@@ -107,11 +107,13 @@ class Absent(NamedTuple):
 def absent_of(archive: tarfile.TarFile) -> Absent:
     """What an archive that has been read says that it does not hold. Raises `tarfile.TarError` for nonsense."""
     try:
-        told = json.loads(archive.pax_headers.get(LEFT_OUT, '{"closed": 0, "cut": 0, "names": []}'))
+        told = json.loads(archive.pax_headers.get(LEFT_OUT, '{"names": []}'))
         names: dict[str, list[str]] = {"closed": [], "cut": [], "sockets": []}
         for why, name in told["names"]:
             names[why].append(str(name))
-        return Absent(int(told["closed"]), names["closed"], int(told["cut"]), names["cut"], names["sockets"])
+        return Absent(
+            int(told.get("closed", 0)), names["closed"], int(told.get("cut", 0)), names["cut"], names["sockets"]
+        )
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise tarfile.TarError("a header that makes no sense") from error
 

@@ -1,5 +1,6 @@
 """A socket whose other end is a port inside a remote sandbox; two threads carry the bytes over a WebSocket."""
 
+import select
 import socket
 import threading
 from contextlib import ExitStack, suppress
@@ -45,10 +46,14 @@ def connect(url: str, headers: dict[str, str], timeout_s: float) -> socket.socke
 def _out(wire: Any, theirs: socket.socket) -> None:
     from websockets.exceptions import WebSocketException
 
-    with suppress(OSError, WebSocketException):
+    with suppress(OSError, ValueError, WebSocketException):  # closed from over there meanwhile
         while data := theirs.recv(PIECE):
             wire.send(data)
         wire.send(b"")
+        ear = select.poll()
+        ear.register(theirs, 0)
+        ear.poll()  # until ours is closed, not only for sending: then nobody waits for an answer
+        wire.close()
 
 
 def _in(wire: Any, theirs: socket.socket, held: ExitStack) -> None:

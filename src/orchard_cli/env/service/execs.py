@@ -122,10 +122,10 @@ class Execs:
         return [execution.view() for execution in self._known.values()]
 
     def _keep(self, ended: Execution) -> None:
-        """One more with a result; the oldest results go."""
+        """One more with a result; the oldest results go, never the newest: it is still to be asked for."""
         self._ended.append(ended)
         self._size += ended.size
-        while len(self._ended) > KEPT or self._size > KEPT_BYTES:
+        while len(self._ended) > 1 and (len(self._ended) > KEPT or self._size > KEPT_BYTES):
             old = self._ended.popleft()
             self._size -= old.size
             del self._known[old.id]

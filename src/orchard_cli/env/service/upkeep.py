@@ -14,6 +14,7 @@ from .specs import new_id
 from .store.store import Conflict, Kind, Record
 
 DEAD_S = 30.0  # silence after which a server counts as dead
+STOPPED_S = 2.0  # later than this, the whole process stood still
 ROUND_S = 5.0  # how long a round waits for what it ends
 SELDOM = 60  # rounds between sweeps of what grows slowly
 log = logging.getLogger("orchard.env")
@@ -50,7 +51,9 @@ class Upkeep:
 
     async def _loop(self) -> None:
         while True:
+            began = time.monotonic()
             await asyncio.sleep(self._every_s)
+            self._forgive(time.monotonic() - began - self._every_s)
             try:
                 await self.sweep()
                 self.healthy = True
@@ -59,6 +62,12 @@ class Upkeep:
             except Exception as error:  # noqa: BLE001 - the next round may do what this one could not
                 self.healthy = False
                 log.warning("a round of upkeep failed: %s: %s", type(error).__name__, error)
+
+    def _forgive(self, late_s: float) -> None:
+        """A server that was stopped has heard no renewal meanwhile: those may lie in its sockets."""
+        if late_s > STOPPED_S:
+            for live in self._fleet.lives.values():
+                live.renewed, live.active = live.renewed + late_s, live.active + late_s
 
     async def _beating(self) -> None:
         """Apart from all else: other servers must not take a round that lasts for the death of this one."""
