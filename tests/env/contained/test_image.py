@@ -9,6 +9,7 @@ import pytest
 from orchard_cli.commands.env_session import image_of
 from orchard_cli.env.contained.choose import contained
 from orchard_cli.env.contained.image import Images
+from orchard_cli.env.contained.maker import Maker
 from orchard_cli.env.sandbox import Spec
 from orchard_cli.env.service.specs import Images as Offered
 from orchard_cli.errors import ConfigError, SandboxError
@@ -75,6 +76,20 @@ def test_nothing_lands_outside_of_the_root(tmp_path: Path, entries: list[tuple[s
     except SandboxError as error:
         assert error.fault.code == "client.bad_spec"
     assert not Path("/orchard-outside").exists() and not (tmp_path / "images/outside").exists()
+
+
+def test_a_work_directory_behind_a_link_is_the_images_own(tmp_path: Path) -> None:
+    """What a sandbox is compared with comes out in its diff: it must never be a directory of this machine."""
+    maker, (image, secret) = Maker(tmp_path), (tmp_path / "image", tmp_path / "secret")
+    maker.lay_out()
+    for folder in (secret, image / "usr/bin", image / "data"):
+        folder.mkdir(parents=True)
+    (image / "usr/bin/python3").touch()
+    (image / "to").symlink_to(secret)
+    (image / "own").symlink_to("/data")
+    before = [maker.making(Spec(image=str(image), workdir=path), "x")[1] for path in ("/to", "/own")]
+    assert before == [tmp_path / "empty", image / "data"]
+    assert maker.making(Spec(workdir="/var/run"), "x")[1] == tmp_path / "skeleton/run"
 
 
 def test_what_is_no_image_is_a_typed_error(tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def place(root: Path, parts: list[str]) -> Path:
-    """The directory `parts` as a process sees it whose root is `root`; made if it is not there."""
+def place(root: Path, parts: list[str], *, make: bool = True) -> Path:
+    """The directory `parts` as a process sees it whose root is `root`; made if it is not there. Raises `ValueError`."""
     here, left, followed = root, list(reversed(parts)), 0
     while left:
         part = left.pop()
@@ -121,8 +121,9 @@ def place(root: Path, parts: list[str]) -> Path:
             here = root if target.startswith("/") else here
             left += reversed(target.split("/"))
             continue
-        with suppress(FileExistsError):
-            below.mkdir()
+        if make:
+            with suppress(FileExistsError):
+                below.mkdir()
         if not below.is_dir():
             raise ValueError(f"{below.name} is no directory")
         here = below

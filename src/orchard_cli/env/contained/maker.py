@@ -9,6 +9,7 @@ from ..local.local import PATH
 from ..local.spawner import roots
 from ..sandbox import Spec
 from .image import Image, Images
+from .layers import place
 from .making import INSIDE, Making, Mount, bad_spec
 
 
@@ -43,13 +44,13 @@ class Maker:
         host = spec.image == "host"
         image = self._image(spec.image)
         root = image.root
-        inside = root / spec.workdir.lstrip("/")
-        before = spec.tree.resolve() if spec.tree else inside if inside.is_dir() else self._base / "empty"
+        inside = _inside(root, spec.workdir)
+        before = spec.tree.resolve() if spec.tree else inside or self._base / "empty"
         if not before.is_dir():
             raise bad_spec(f"{before}: no such directory")
         extra = self._python[0] if host else ()
         mounts = [Mount(Path("/", system), f"/{system}") for system in roots.system_directories() if host]
-        if spec.tree or not inside.is_dir():
+        if spec.tree or inside is None:
             mounts.append(Mount(before, spec.workdir, writable=True))
         for bind in completed(spec.binds + extra):
             if not bind.source.exists():
@@ -58,3 +59,11 @@ class Maker:
         mounts.append(Mount(self._base / "agent", INSIDE))
         argv = [image.python, "-I", "-S", "-E", f"{INSIDE}/agent.pyz", "--sandbox", name, "--workdir", spec.workdir]
         return Making(name, self._base / name, root, mounts, spec.workdir, spec.limits, argv), before, image
+
+
+def _inside(root: Path, workdir: str) -> Path | None:
+    """The directory of that name in the image. Its links mean the image's own files, never those of this machine."""
+    try:
+        return place(root, workdir.split("/"), make=False)
+    except ValueError:
+        return None
