@@ -78,6 +78,28 @@ def test_nothing_lands_outside_of_the_root(tmp_path: Path, entries: list[tuple[s
     assert not Path("/orchard-outside").exists() and not (tmp_path / "images/outside").exists()
 
 
+@pytest.mark.parametrize("name", [".wh...", ".wh..", ".wh."])
+def test_a_mark_hides_nothing_outside_of_the_root(tmp_path: Path, name: str) -> None:
+    save(tmp_path / "good.tar", [layer(("f", b"1"))], {})
+    save(tmp_path / "bad.tar", [layer((name, b""))], {})
+    images = Images(tmp_path / "images")
+    good = images.find(str(tmp_path / "good.tar"))
+    with pytest.raises(SandboxError):
+        images.find(str(tmp_path / "bad.tar"))
+    assert (good.root / "f").read_bytes() == b"1"
+
+
+def test_a_folder_that_became_a_link_keeps_its_mode_to_itself(tmp_path: Path) -> None:
+    host = tmp_path / "host/victim"
+    host.mkdir(parents=True)
+    host.chmod(0o711)
+    entries = [("a", None), ("a/victim", None), ("a", str(host.parent))]
+    save(tmp_path / "i.tar", [layer(*entries)], {})
+    image = Images(tmp_path / "images").find(str(tmp_path / "i.tar"))
+    assert (image.root / "a").is_symlink()
+    assert host.stat().st_mode & 0o7777 == 0o711 and host.stat().st_mtime > 0
+
+
 def test_a_work_directory_behind_a_link_is_the_images_own(tmp_path: Path) -> None:
     """What a sandbox is compared with comes out in its diff: it must never be a directory of this machine."""
     maker, (image, secret) = Maker(tmp_path), (tmp_path / "image", tmp_path / "secret")

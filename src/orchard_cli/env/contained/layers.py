@@ -15,6 +15,7 @@ from typing import IO, cast
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}
 MOST_LINKS, MOST_BYTES = 40, 64 << 30
+FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def unpack(archive: tarfile.TarFile, layer: str | None, root: Path) -> None:
@@ -56,9 +57,25 @@ def _members(tar: tarfile.TarFile, root: Path) -> None:
             if member.isdir():
                 folders.append((path, member))
     for path, member in reversed(folders):
-        if path.is_dir() and not path.is_symlink():
-            path.chmod(member.mode & 0o7777 | 0o700)
-            os.utime(path, (member.mtime, member.mtime))
+        with suppress(OSError):  # what came later took its place
+            folder = _open(root, path)
+            try:
+                os.fchmod(folder, member.mode & 0o7777 | 0o700)
+                os.utime(folder, (member.mtime, member.mtime))
+            finally:
+                os.close(folder)
+
+
+def _open(root: Path, path: Path) -> int:
+    """The directory `path` below `root`, if no part of it has become a link meanwhile."""
+    here = os.open(root, FLAGS)
+    for part in path.relative_to(root).parts:
+        try:
+            below = os.open(part, FLAGS, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+    return here
 
 
 def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, root: Path) -> None:
@@ -66,7 +83,9 @@ def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, root: Pat
         for below in path.parent.iterdir():
             _remove(below)
     elif path.name.startswith(WHITEOUT):
-        _remove(path.with_name(path.name.removeprefix(WHITEOUT)))
+        if (name := path.name.removeprefix(WHITEOUT)) in ("", ".", ".."):
+            raise ValueError(f"{path.name} hides nothing that could be there")
+        _remove(path.with_name(name))
     elif member.isdir():
         if path.is_symlink() or not path.is_dir():
             _remove(path)
