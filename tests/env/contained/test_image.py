@@ -1,6 +1,8 @@
 """Images without an engine: archives become roots, hostile ones become errors, and sandboxes are opened from them."""
 
+import gzip
 import hashlib
+import os
 import tarfile
 from pathlib import Path
 
@@ -124,6 +126,17 @@ def test_what_is_no_image_is_a_typed_error(tmp_path: Path) -> None:
         with pytest.raises(SandboxError) as caught:
             images.find(str(tmp_path / name))
         assert caught.value.fault.code == "client.bad_spec"
+
+
+def test_one_broken_archive_stands_in_nobodys_way(tmp_path: Path) -> None:
+    whole = gzip.compress(layer(("f", os.urandom(100_000))))
+    save(tmp_path / "cut.tar", [whole[: len(whole) // 2]], {})
+    save(tmp_path / "good.tar", [layer(("f", b"1"))], {})
+    images = Images(tmp_path / "images")
+    with pytest.raises(SandboxError) as caught:
+        images.find(str(tmp_path / "cut.tar"))
+    assert caught.value.fault.code == "client.bad_spec"
+    assert (images.find(str(tmp_path / "good.tar")).root / "f").read_bytes() == b"1"
 
 
 @pytest.mark.parametrize("tier", ["container", "gvisor"])

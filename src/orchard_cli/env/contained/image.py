@@ -4,6 +4,7 @@ A directory comes of it, once; nothing is pulled from anywhere.
 """
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -50,6 +51,7 @@ class Images:
     def __init__(self, folder: Path):
         self._folder = folder
         self._ready: dict[str, Image] = {}
+        self._count = itertools.count()
         self._lock = threading.Lock()
 
     def find(self, name: str) -> Image:
@@ -72,7 +74,7 @@ class Images:
             program = shutil.which(engine, path=os.environ.get("PATH", "") + PLACES)
             if program and _quiet([program, "image", "inspect", name]):
                 self._folder.mkdir(exist_ok=True)
-                archive = self._folder / f"{len(self._ready)}.tar"
+                archive = self._folder / f"{next(self._count)}.tar"
                 try:
                     if _quiet([program, "save", "-o", str(archive), name]):
                         return self._unpacked(archive)
@@ -82,7 +84,7 @@ class Images:
         raise bad_spec(f"no engine of this machine holds the image {name}", hint=hint)
 
     def _unpacked(self, archive: Path) -> Image:
-        root = self._folder / f"{len(self._ready)}.root"
+        root = self._folder / f"{next(self._count)}.root"
         root.mkdir(parents=True)
         try:
             with tarfile.open(archive) as tar:
@@ -92,10 +94,10 @@ class Images:
                     unpack(tar, layer, root)
                 if not layers:
                     unpack(tar, None, root)
-        except (tarfile.TarError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+            pairs = [word.partition("=") for word in config.get("config", {}).get("Env") or ()]
+        except Exception as error:  # noqa: BLE001 - hostile bytes, on which each parser fails in its own way
             shutil.rmtree(root, ignore_errors=True)
             raise bad_spec(f"{archive} is no image: {type(error).__name__}: {error}") from error
-        pairs = (word.partition("=") for word in config.get("config", {}).get("Env") or ())
         return Image(root, {name: value for name, _, value in pairs})
 
 
