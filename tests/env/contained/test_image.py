@@ -4,13 +4,15 @@ import gzip
 import hashlib
 import os
 import tarfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from orchard_cli.commands.env_session import image_of
 from orchard_cli.env.contained.choose import contained
-from orchard_cli.env.contained.image import Images
+from orchard_cli.env.contained.image import Image, Images
 from orchard_cli.env.contained.maker import Maker
 from orchard_cli.env.sandbox import Spec
 from orchard_cli.env.service.specs import Images as Offered
@@ -126,6 +128,30 @@ def test_what_is_no_image_is_a_typed_error(tmp_path: Path) -> None:
         with pytest.raises(SandboxError) as caught:
             images.find(str(tmp_path / name))
         assert caught.value.fault.code == "client.bad_spec"
+
+
+def test_nobody_waits_for_another_ones_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, quick = tmp_path / "slow.tar", tmp_path / "quick.tar"
+    begun, go_on = threading.Event(), threading.Event()
+
+    def unpacked(images: Images, archive: Path) -> Image:
+        if archive == slow:
+            begun.set()
+            go_on.wait()
+        return Image(tmp_path)
+
+    monkeypatch.setattr(Images, "_unpacked", unpacked)
+    images = Images(tmp_path / "images")
+    for archive in (slow, quick):
+        archive.touch()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(images.find, str(slow))
+        begun.wait()
+        try:
+            assert pool.submit(images.find, str(quick)).result(30).root == tmp_path
+        finally:
+            go_on.set()
+        assert first.result().root == tmp_path
 
 
 def test_one_broken_archive_stands_in_nobodys_way(tmp_path: Path) -> None:

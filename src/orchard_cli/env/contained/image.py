@@ -52,6 +52,7 @@ class Images:
         self._folder = folder
         self._ready: dict[str, Image] = {}
         self._count = itertools.count()
+        self._turns: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
     def find(self, name: str) -> Image:
@@ -61,6 +62,8 @@ class Images:
             check(path, digest)
             return Image(path.resolve())
         with self._lock:
+            turn = self._turns.setdefault(name, threading.Lock())
+        with turn:  # of this image alone: another may take minutes
             if name not in self._ready:
                 if path.is_file():
                     check(path, digest)
