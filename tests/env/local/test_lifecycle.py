@@ -42,6 +42,14 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("workdir", ["/w\0x", "/w\ud800", "//", "//etc", "w"])
+def test_a_path_that_cannot_be_is_refused_and_ends_nobody(env: LocalEnv, sandbox: Sandbox, workdir: str) -> None:
+    with pytest.raises(SandboxError) as caught:
+        env.open(Spec(workdir=workdir))
+    assert (caught.value.fault.code, caught.value.fault.attributable) == ("client.bad_spec", "client")
+    assert sandbox.exec("echo still").stdout == b"still\n"
+
+
 def test_sixty_four_at_once_from_sixteen_threads(env: LocalEnv) -> None:
     gate = threading.Barrier(16)
 

@@ -14,7 +14,7 @@ from ... import __version__
 from ...errors import ConfigError, SandboxError
 from ..local import leftovers
 from ..local.lasting import Lasting
-from ..local.local import BASE_ENV, DEFAULT, RESERVED
+from ..local.local import BASE_ENV, DEFAULT, RESERVED, check_paths
 from ..local.sandbox import LocalSandbox
 from ..network.exits import Exits
 from ..sandbox import Limits, Sandbox, Spec
@@ -98,8 +98,7 @@ class ContainedEnv:
     def check(self, spec: Spec) -> None:
         """Raises what `open` refuses before anything is made."""
         self._exits.check(spec)
-        if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in (*RESERVED, "/run", "/tmp"):
-            raise bad_spec(f"{spec.workdir} cannot be a work directory")
+        check_paths(spec, (*RESERVED, "/run", "/tmp"))
 
     def open(self, spec: Spec) -> Sandbox:
         self.check(spec)

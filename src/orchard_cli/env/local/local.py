@@ -1,9 +1,11 @@
 """Sandboxes on this machine: bubblewrap behind a spawner process, proven at start; or none at all, by name."""
 
+import os
 import platform
 import posixpath
 import tempfile
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -121,8 +123,7 @@ class LocalEnv:
     def check(self, spec: Spec) -> None:
         """Raises what `open` refuses before anything is made."""
         self._exits.check(spec)
-        if not spec.workdir.startswith("/") or posixpath.normpath(spec.workdir) in RESERVED:
-            raise _bad_spec(f"{spec.workdir} cannot be a work directory")
+        check_paths(spec, RESERVED)
         if spec.image != "host" and not Path(spec.image).is_dir():
             raise _bad_spec(f"{spec.image} is no directory, and this tier knows no other images", IMAGES)
 
@@ -218,6 +219,18 @@ def open_local(cfg: schema.Env) -> LocalEnv:
     limits = Limits(cfg.memory_mb, cfg.pids, cfg.cpus, cfg.disk_mb)
     log = Path(cfg.network_log) if cfg.network_log else None
     return LocalEnv(cfg.isolation, cfg.network, limits, allow=tuple(cfg.allow), network_log=log)
+
+
+def check_paths(spec: Spec, reserved: Collection[str]) -> None:
+    """Raises for a work directory that cannot be one, and for names that no kernel takes: those are no `OSError`."""
+    path = posixpath.normpath(spec.workdir)
+    if not path.startswith("/") or f"/{path.lstrip('/')}" in reserved:
+        raise _bad_spec(f"{spec.workdir!r} cannot be a work directory")
+    for word in (spec.workdir, spec.image, *(word for bind in spec.binds for word in (str(bind.source), bind.target))):
+        with suppress(UnicodeEncodeError):
+            if b"\0" not in os.fsencode(word):
+                continue
+        raise _bad_spec(f"{word!r} cannot be a path")
 
 
 def _memory(cgroups: dict[str, int], isolated: bool) -> str:
