@@ -125,6 +125,15 @@ def test_too_large_a_diff_is_the_workload_s_fault(sandbox: Sandbox) -> None:
     assert sandbox.exec("echo ok").stdout == b"ok\n"
 
 
+def test_a_link_that_no_diff_can_hold_is_a_typed_error(sandbox: Sandbox) -> None:
+    sandbox.exec(["sh", "-c", r"ln -s $(printf '\377') odd; ln -s $(printf '\303\274') fine"])
+    with pytest.raises(SandboxError, match="odd") as caught:
+        sandbox.diff()
+    assert (caught.value.fault.code, caught.value.fault.attributable) == ("workload.diff_not_text", "model")
+    sandbox.exec("rm odd")
+    assert "+\u00fc" in sandbox.diff()
+
+
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-{}\n+1\n two\n"
 
 

@@ -21,10 +21,12 @@ from ...errors import SandboxError
 from ..agent.trees import LEFT_OUT
 from ..channel import Channel
 from ..local.bare import bare
+from ..local.link import fault
 
 DEADLINE_S, CAP = 300.0, 1 << 27
 CHUNK = 1 << 20
 FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+REFUSED = 7
 DIFFERENCE = """
 import os
 import sys
@@ -64,24 +66,30 @@ def diff(channel: Channel, workdir: str, before: Path | None, scratch: Path) -> 
 def _difference(scratch: Path, upper: int, lower: int) -> bytes:
     argv = bare(DIFFERENCE, str(scratch), str(upper), str(lower))
     with tempfile.TemporaryFile() as out:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.PIPE,
-            pass_fds=(upper, lower),
-            timeout=DEADLINE_S,
-        )
-        said = done.stderr.decode(errors="replace").strip()
-        if done.returncode:
-            code, owner = (
-                ("workload.diff_too_large", "model") if done.returncode == 7 else ("infra.git_failed", "infra")
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                pass_fds=(upper, lower),
+                timeout=DEADLINE_S,
             )
-            raise SandboxError(f"no diff: {said[-500:]}", code=code, attributable=owner, effect="none")  # type: ignore[arg-type]
+        except subprocess.TimeoutExpired:
+            raise _failed(f"git took more than {DEADLINE_S} s") from None
+        said = done.stderr.decode(errors="replace").strip()
+        if done.returncode == REFUSED:
+            raise fault({"effect": "none", **json.loads(said.rpartition("\n")[2])})
+        if done.returncode:
+            raise _failed(said[-500:])
         if out.tell() > CAP:
             raise SandboxError("the diff is too large", code="workload.too_large", attributable="model", effect="none")
         out.seek(0)
         return out.read()
+
+
+def _failed(why: str) -> SandboxError:
+    return SandboxError(f"no diff: {why}", code="infra.git_failed", effect="none")
 
 
 class Pieces(RawIOBase):

@@ -89,7 +89,7 @@ class Changes:
         """Put one file or link into the store; anything else (FIFO, socket) is no content and left out."""
         if stat.S_ISLNK(found.st_mode):
             with suppress(OSError):
-                self._blob(side, path, b"120000", os.readlink(name, dir_fd=folder))
+                self._link(side, path, os.readlink(name, dir_fd=folder))
             return
         if not stat.S_ISREG(found.st_mode):
             return
@@ -124,9 +124,11 @@ class Changes:
         if not text:
             self.binary.append(path)
 
-    def _blob(self, side: list[bytes], path: bytes, mode: bytes, data: bytes) -> None:
-        self._head(side, path, mode, len(data))
-        self._put(data + b"\n")
+    def _link(self, side: list[bytes], path: bytes, target: bytes) -> None:
+        if target.decode(errors="ignore").encode() != target:  # git writes it as text, whatever it is
+            raise Refused("workload.diff_not_text", f"{path!r} is a link to a name that is not UTF-8", "model")
+        self._head(side, path, b"120000", len(target))
+        self._put(target + b"\n")
 
     def _head(self, side: list[bytes], path: bytes, mode: bytes, size: int) -> None:
         self._count += 1
