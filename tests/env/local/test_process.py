@@ -87,3 +87,12 @@ def test_faults_are_the_same(plain: Sandbox) -> None:
         with pytest.raises(SandboxError) as caught:
             call()
         assert caught.value.fault.code == code
+
+
+def test_another_environment_on_this_machine_is_left_alone(plain: Sandbox) -> None:
+    """Both have a first sandbox; the end of one is not that of the other."""
+    running = plain.start("read line; echo $line", stdin=None)
+    with LocalEnv(isolation="process") as other, other.open(Spec()) as box:
+        assert box.exec("true").ok
+    running.write(b"alive\n")
+    assert running.wait().stdout == b"alive\n"

@@ -104,7 +104,7 @@ class Places:
         base = f"{self.base}/{name}"
         if not self.isolated:
             tree = _directory(header["tree"] or f"{self.base}/empty")
-            return Plain(self._loop, tree, base, int(name), group, bounds=bounds, host=self.host)
+            return Plain(self._loop, tree, base, group, bounds=bounds, host=self.host)
         making = self._making(header, disk, bounds)
         return Box(self._loop, making, base, group, host=self.host, bwrap=self._bwrap, rootless=self._rootless)
 

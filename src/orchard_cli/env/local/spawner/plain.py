@@ -26,7 +26,7 @@ PARTS = ("work", "home", "tmp")
 class Plain:
     """Has the face of `Box`. Every process bears its sandbox's number in the environment."""
 
-    def __init__(self, loop: Loop, tree: int, base: str, number: int, group: Group, *, bounds: Bounds, host: int):
+    def __init__(self, loop: Loop, tree: int, base: str, group: Group, *, bounds: Bounds, host: int):
         self.tree, self.group, self.workdir = tree, group, f"{base}/work"
         self.jobs: set[Job] = set()
         self.agent: AgentProcess | None = None
@@ -35,7 +35,9 @@ class Plain:
         self._bounds, self._host = bounds, host
         self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._all = Members(self._proc, _of_sandbox)
-        self._loop, self._base, self._number = loop, base, number
+        self._loop, self._base = loop, base
+        # Of all environments of this machine: another one's first sandbox must not be taken for ours.
+        self._number = int.from_bytes(os.urandom(7), "big")
         for part in ("", *PARTS):
             os.mkdir(f"{base}/{part}", 0o700)
         self.changes = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
