@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,31 @@ def test_only_what_stands_still_is_helped(answers: bool, monkeypatch: pytest.Mon
     ours.close()
     theirs.close()
     passage._control.close()
+
+
+def test_whoever_stands_still_can_be_dialled_in_vain_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its socket is full of connections that it does not take: who wanted one more kept everybody else waiting."""
+    monkeypatch.setattr(held, "DIAL_S", 0.0)
+    ours, theirs = socket.socketpair()
+    ended, said, taken = list[bool](), list[object](), list[socket.socket]()
+    one = Held(ours, lambda: ended.append(True), lambda: "", lambda: None)
+
+    def use() -> None:
+        with pytest.raises(SandboxError) as caught, one.shut() as dial:
+            while True:
+                taken.append(dial())
+        said.append(caught.value.fault.code)
+        with pytest.raises(SandboxError):
+            one.dial()
+        said.append(one.alive())
+        one.end()
+
+    user = threading.Thread(target=use, daemon=True)
+    user.start()
+    user.join(60)
+    assert (said, ended) == (["infra.agent_silent", True], [True])
+    for sock in (theirs, *taken):
+        sock.close()
 
 
 def test_what_cannot_be_kept_is_told(tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 import socket
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
+from ...errors import SandboxError
 from ..wire import Dial
 
 STUCK_S = 10.0  # to start one process takes no such time even on a busy machine
+DIAL_S = 30.0  # until one of hundreds that wait is let in
 
 
 class Held:
@@ -50,7 +54,7 @@ class Held:
             with self._lock:
                 self._away = True
             try:
-                yield self._dial
+                yield partial(self._patiently, nullcontext())
             finally:
                 self._away = False
 
@@ -63,9 +67,19 @@ class Held:
                 self._control.close()
 
     def dial(self) -> socket.socket:
-        """A new connection to the agent. Raises `OSError` when it is gone."""
-        with self._turn:
-            return self._dial()
+        """A new connection to the agent. Raises `OSError` when it is gone, `SandboxError` when it takes none."""
+        return self._patiently(self._turn)
+
+    def _patiently(self, turn: AbstractContextManager[object]) -> socket.socket:
+        """Without a lock while an agent that stands still has no room for more: it must be helped, or ended."""
+        until = time.monotonic() + DIAL_S
+        while True:
+            with suppress(BlockingIOError), turn:
+                return self._dial()
+            if time.monotonic() > until:
+                text = "the agent of the sandbox takes no connection"
+                raise SandboxError(text, code="infra.agent_silent", effect="none", retry="fresh")
+            time.sleep(0.02)
 
     def _dial(self) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -74,7 +88,8 @@ class Held:
                 with self._lock:
                     if self._ended:
                         raise ConnectionResetError("the sandbox is closed")
-                    socket.send_fds(self._control, [b"."], [theirs.fileno()])
+                    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [theirs.fileno()]))
+                    self._control.sendmsg([b"."], [rights], socket.MSG_DONTWAIT)
             except OSError:
                 ours.close()
                 raise
