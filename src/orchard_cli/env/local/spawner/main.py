@@ -28,18 +28,18 @@ class Server:
         self._requests = Requests(self.loop, passage, self._outlive, self._dismissed)
         self._passage, self._succession = passage, None
         self._driver = -1
-        self._listen(wire, driver)
+        self._listen(wire, os.pidfd_open(driver))
 
     _succession: "Succession | None"
     _dismiss = False
 
-    def _listen(self, wire: socket.socket, driver: int) -> None:
+    def _listen(self, wire: socket.socket, handle: int) -> None:
         self._wire, self._frames, self._outbox = wire, Frames(), bytearray()
         wire.setblocking(False)
         self.loop.watch(wire.fileno(), self._traffic)
         # A forked child of the driver may keep the socket open after the driver's death: watch the driver too.
-        self._driver = os.pidfd_open(driver)
-        self.loop.watch(self._driver, self._lost)
+        self._driver = handle
+        self.loop.watch(handle, self._lost)
 
     def _outlive(self, folder: int, keep_s: float) -> None:
         if self._succession is None:
@@ -65,9 +65,13 @@ class Server:
     def _take(self, wire: int, passage: int, driver: int) -> bool:
         if self._driver >= 0 or self._closing:
             return False
+        try:
+            handle = os.pidfd_open(driver)
+        except OSError:
+            return False  # it has died meanwhile
         os.dup2(passage, self._passage, inheritable=False)
         os.close(passage)
-        self._listen(socket.socket(fileno=wire), driver)
+        self._listen(socket.socket(fileno=wire), handle)
         return True
 
     def _traffic(self) -> None:
