@@ -1,12 +1,19 @@
 """What one driver or one sandbox does wrong ends no other sandbox."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from orchard_cli.env.local import probe
+from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.local.spawner.main import Server
+from orchard_cli.env.sandbox import Spec
+from orchard_cli.errors import SandboxError
 
 
 def ended() -> int:
@@ -34,3 +41,21 @@ def test_a_successor_that_died_before_it_was_heard_ends_nothing(tmp_path: Path) 
     for sock in (ours, passage, far):
         sock.close()
     os.close(folder)
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_a_sandbox_that_dies_as_it_comes_to_stand_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, flag, wrapper = probe.bubblewrap(""), tmp_path / "dies", tmp_path / "bwrap"
+    dies = "echo '{\"child-pid\": 4194304}' >&3; echo"  # no process has that number
+    wrapper.write_text(f'#!/bin/sh\nif [ -e {flag} ]; then {dies}; else exec {real[0]} "$@"; fi\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setattr(probe, "bubblewrap", lambda hint: [str(wrapper), *real[1:]])
+    with LocalEnv() as env, env.open(Spec()) as box:
+        flag.touch()
+        with pytest.raises(SandboxError):
+            env.open(Spec())
+        flag.unlink()
+        assert box.exec("echo alive").stdout == b"alive\n"
+        env.open(Spec()).close()

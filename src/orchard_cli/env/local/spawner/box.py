@@ -16,6 +16,7 @@ from . import kernel, roots
 from .agents import AgentProcess
 from .cgroups import Group
 from .enter import Door, close_user_namespaces
+from .faults import guarded
 from .ground import KINDS, Bounds, Inside, Way, kill_all_of
 from .layers import Layers
 from .sealing import Origin
@@ -137,9 +138,10 @@ class Box:
             complaint = os.pread(errors, 4096, 0).decode(errors="replace").strip()
             for fd in (said[0], info[0], errors):
                 os.close(fd)
-            if facts:
-                self._stands(json.loads(facts)["child-pid"])
-                ready(None)
+            if facts:  # it may have died since
+                faults: list[dict[str, Any]] = []
+                guarded(lambda: self._stands(json.loads(facts)["child-pid"]), faults.append)
+                ready(faults[0] if faults else None)
             else:
                 why = f"bubblewrap: {complaint or self.dead or 'it ended'}"
                 ready({"code": "infra.create_failed", "message": why, "effect": "none"})

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -55,7 +56,8 @@ class Places:
             if isinstance(place, Box) and not place.dead:
                 beat = place.pulse[:8]
                 if beat[0] % 2 and beat == self._beats.get(name):
-                    place.kill_everyone()
+                    with suppress(OSError):  # for want of a process or a descriptor: tried again at the next look
+                        place.kill_everyone()
                 self._beats[name] = beat
         self._loop.after(STUCK_S, self._look)
 
