@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import ConfigError, SandboxError
 from ..local import leftovers
 from ..local.bare import bare
-from ..local.elder import Elder, Process, held_elsewhere
+from ..local.elder import Elder, Process, held_elsewhere, silent
 from ..local.lasting import Lasting
 from ..wire import reach
 from . import holder
@@ -120,6 +120,8 @@ def find(lasting: Lasting, hello: dict[str, Any]) -> tuple[Holding, Path, list[L
     try:
         base = lasting.recall()
         holding = _meet(base)
+    except TimeoutError as error:
+        raise silent() from error
     except OSError:
         return None
     said, left = holding.inherit(lasting.keep_s)

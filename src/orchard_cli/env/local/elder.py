@@ -13,7 +13,7 @@ from ...errors import ConfigError
 from ..wire import reach
 from .spawner.succession import CRED, NAME, TAKEN
 
-ANSWER_S = 5.0
+ANSWER_S = 60.0  # on a busy machine, and while it ends what a sandbox has left
 
 
 class Process(Protocol):
@@ -52,6 +52,12 @@ class Elder:
 def held_elsewhere() -> ConfigError:
     text = "the sandboxes of this state folder are held by another server that lives"
     return ConfigError(text, hint="stop it, or give this one its own --state")
+
+
+def silent() -> ConfigError:
+    """Nobody may conclude that there is nothing: what runs there would be given up for good."""
+    text = "what holds the sandboxes of this state folder does not answer"
+    return ConfigError(text, hint="start again; or give this server its own --state")
 
 
 def hand_over(base: Path, ends: list[int]) -> tuple[Process, IO[bytes]]:

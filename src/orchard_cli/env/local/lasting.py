@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import ConfigError, SandboxError
 from ..sandbox import Spec
+from .elder import silent
 from .link import Link
 from .sandbox import LocalSandbox
 
@@ -29,11 +30,13 @@ class Lasting:
     def find(self, hello: dict[str, Any]) -> "tuple[Link, Path, dict[str, Any]] | None":
         """The link to what an earlier driver left, its folder, and what it tells; None: nothing, or of another kind.
 
-        What is of another kind (isolation, version) is ended. Raises `ConfigError` if its driver still lives.
+        What is of another kind (isolation, version) is ended. Raises `ConfigError` if its driver lives, or is silent.
         """
         try:
             base = self.recall()
             link = Link(base)
+        except TimeoutError as error:
+            raise silent() from error
         except OSError:
             return None
         told, _ = link.ask("inherit", keep_s=self.keep_s, wait_s=60)

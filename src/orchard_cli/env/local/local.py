@@ -67,9 +67,12 @@ class LocalEnv:
         self._lasting, self.left = lasting, tuple[Heir, ...]()
         self._exits = Exits(network, allow, isolated=self._isolated, log=network_log)
         leftovers.sweep()
-        inherited = self._inherit()
-        if not inherited:
-            self._start()
+        try:
+            if not (inherited := self._inherit()):
+                self._start()
+        except BaseException:
+            self._exits.close()
+            raise
         try:
             if self._isolated:
                 wanted = probe.wanted(network, filtered=self._facts["seccomp"])

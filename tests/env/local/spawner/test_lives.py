@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -9,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from orchard_cli.env.local import probe
+from orchard_cli.env.local import elder, probe
+from orchard_cli.env.local.lasting import Lasting
 from orchard_cli.env.local.local import LocalEnv
+from orchard_cli.env.local.sandbox import LocalSandbox
 from orchard_cli.env.local.spawner.main import Server
 from orchard_cli.env.sandbox import Spec
-from orchard_cli.errors import SandboxError
+from orchard_cli.errors import ConfigError, SandboxError
 
 
 def ended() -> int:
@@ -59,3 +62,24 @@ def test_a_sandbox_that_dies_as_it_comes_to_stand_ends_no_other(
         flag.unlink()
         assert box.exec("echo alive").stdout == b"alive\n"
         env.open(Spec()).close()
+
+
+def test_whoever_is_slow_to_answer_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the next server took silence for an empty folder, all sandboxes were lost."""
+    lasting = Lasting(tmp_path, 600.0)
+    first = LocalEnv("process", lasting=lasting)
+    box = first.open(Spec())
+    assert isinstance(box, LocalSandbox)
+    box.note("kept")
+    first._leave()
+    os.kill(first.spawner_pid, signal.SIGSTOP)
+    try:
+        with monkeypatch.context() as patch, pytest.raises(ConfigError, match="does not answer"):
+            patch.setattr(elder, "ANSWER_S", 0.1)
+            LocalEnv("process", lasting=lasting)
+    finally:
+        os.kill(first.spawner_pid, signal.SIGCONT)
+    with LocalEnv("process", lasting=lasting) as second:
+        assert [heir.note for heir in second.left] == ["kept"]
+    box._channel.close()
+    first._link.process.wait()

@@ -5,6 +5,7 @@ Unless the driver asked for its sandboxes to outlive it: then another may come a
 
 import gc
 import os
+import select
 import shutil
 import signal
 import socket
@@ -62,7 +63,20 @@ class Server:
         self._driver = -1
         self._succession.begin()
 
+    def _left(self) -> bool:
+        """Whether our driver is gone, of which we may not have been told yet."""
+        poll = select.poll()  # `select` knows no descriptor above 1023
+        poll.register(self._driver, select.POLLIN)
+        if poll.poll(0):
+            return True
+        try:
+            return not self._wire.recv(1, socket.MSG_PEEK)
+        except OSError as error:
+            return not isinstance(error, BlockingIOError)
+
     def _take(self, wire: int, passage: int, driver: int) -> bool:
+        if self._driver >= 0 and self._left():
+            self._lost()
         if self._driver >= 0 or self._closing:
             return False
         try:
