@@ -16,9 +16,10 @@ from orchard_cli.env.contained import gvisor, held, holding
 from orchard_cli.env.contained.choose import any_tier, contained
 from orchard_cli.env.contained.env import ContainedEnv
 from orchard_cli.env.contained.held import Held
+from orchard_cli.env.contained.making import Making
 from orchard_cli.env.local import leftovers
 from orchard_cli.env.local.lasting import Lasting
-from orchard_cli.env.sandbox import Spec
+from orchard_cli.env.sandbox import Limits, Spec
 from orchard_cli.errors import ConfigError, SandboxError
 
 from ..conftest import cgroups, settled
@@ -94,6 +95,26 @@ def test_whoever_stands_still_can_be_dialled_in_vain_and_ended(monkeypatch: pyte
     assert (said, ended) == (["infra.agent_silent", True], [True])
     for sock in (theirs, *taken):
         sock.close()
+
+
+@pytest.mark.parametrize("runsc", [["/nonexistent"], ["/bin/sh", "-c", "exec sleep 600"]])
+def test_a_runtime_that_fails_is_a_typed_error(
+    runsc: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a fork was a traceback; and whoever looks after all sandboxes looked never again."""
+    monkeypatch.setattr(gvisor, "FREEZE_S", 0.1)
+    monkeypatch.setattr(gvisor, "END_S", 0.1)
+    runtime = object.__new__(gvisor.Gvisor)
+    runtime._runsc = runsc
+    making = Making("x", tmp_path, tmp_path, [], "/w", Limits(), [])
+    with pytest.raises(SandboxError) as caught:
+        runtime.freeze(making, tmp_path)
+    assert caught.value.fault.code == "infra.freeze_failed"
+    with pytest.raises(SandboxError):
+        runtime.wipe("x")
+    monkeypatch.setattr(gvisor, "_run", lambda argv: "[1, 2]")
+    with pytest.raises(SandboxError):
+        runtime._free("x")
 
 
 def test_what_cannot_be_kept_is_told(tmp_path: Path) -> None:

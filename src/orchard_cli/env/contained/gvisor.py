@@ -28,10 +28,8 @@ HINT = "apt-get install runsc, as root"
 END_S, FREEZE_S = 20.0, 300.0
 CONFIG = "config.json"  # what a bundle is known by
 OWN_BYTES = 192 * MIB  # what gVisor itself may take on top of the sandbox's memory and disk
-OWN_TASKS, TASKS_EACH = (
-    1024,
-    32,
-)  # of this machine, for gVisor and for each process inside: a backstop for what we watch
+# Of this machine, for gVisor and for each process inside: a backstop for what we watch.
+OWN_TASKS, TASKS_EACH = 1024, 32
 # Into the cgroups first, so that all of it counts.
 JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit; shift; done; shift; exec "$@"'
 NAMESPACES = ("pid", "network", "ipc", "uts", "mount")
@@ -114,17 +112,18 @@ class Gvisor:
         return group
 
     def freeze(self, making: Making, into: Path) -> None:
-        done = subprocess.run(
-            [*self._runsc, "checkpoint", "--image-path", str(into), making.name],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=FREEZE_S,
-        )
+        try:
+            done = subprocess.run(
+                [*self._runsc, "checkpoint", "--image-path", str(into), making.name],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=FREEZE_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SandboxError(f"runsc does not put it on disk: {error}", code="infra.freeze_failed") from error
         if done.returncode:
-            said = (
-                (done.stdout + done.stderr).strip().partition("\n")[0][:300]
-            )  # the cause comes first, a trace after it
+            said = (done.stdout + done.stderr).strip().partition("\n")[0][:300]  # the cause; a trace comes after it
             raise SandboxError(f"runsc does not put the sandbox on disk: {said}", code="infra.freeze_failed")
         self._over(making.name)
         shutil.copy(making.folder / CONFIG, into)
@@ -246,5 +245,5 @@ def _quiet(argv: list[str]) -> None:
         subprocess.run(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=END_S
         )
-    except subprocess.TimeoutExpired as error:
-        raise failed(f"{argv[0]} did not end in time: {error}") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise failed(f"{argv[0]} cannot be run, or did not end in time: {error}") from error
