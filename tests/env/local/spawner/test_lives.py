@@ -1,6 +1,7 @@
 """What one driver or one sandbox does wrong ends no other sandbox."""
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -10,10 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from orchard_cli.env.agent.loop import Loop
 from orchard_cli.env.local import elder, probe
 from orchard_cli.env.local.lasting import Lasting
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.local.sandbox import LocalSandbox
+from orchard_cli.env.local.spawner import job
+from orchard_cli.env.local.spawner.enter import Door, Plan
+from orchard_cli.env.local.spawner.ground import strike
+from orchard_cli.env.local.spawner.job import Job
 from orchard_cli.env.local.spawner.main import Server
 from orchard_cli.env.sandbox import Spec
 from orchard_cli.errors import ConfigError, SandboxError
@@ -83,3 +89,39 @@ def test_whoever_is_slow_to_answer_is_not_given_up(tmp_path: Path, monkeypatch: 
         assert [heir.note for heir in second.left] == ["kept"]
     box._channel.close()
     first._link.process.wait()
+
+
+def test_an_operation_that_goes_by_a_detour_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without root, the child that we wait for is in our group: stopped from inside, it was waited for for ever."""
+
+    def fork(*more: object) -> int:
+        if pid := os.fork():
+            return pid
+        signal.alarm(60)
+        signal.pause()
+        os._exit(1)
+
+    monkeypatch.setattr(job, "_fork_into", fork)
+    loop, ended = Loop(), list[Job]()
+    slow = Job(loop, Door(), Plan(lambda: None), ended.append, timeout=600.0)
+    slow.kill()
+    loop.after(0.0, lambda: loop.watch(slow._pidfd, lambda: (slow._ended(), loop.stop())))  # type: ignore[func-returns-value]
+    loop.after(30.0, loop.stop)
+    loop.run()
+    assert [one.exit_code for one in ended] == [-signal.SIGKILL]
+
+
+def test_a_strike_needs_no_small_descriptor() -> None:
+    """A spawner of many sandboxes has thousands open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2048:
+        pytest.skip("this user may not open that many")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    more = [os.dup(proc) for _ in range(1100)]
+    try:
+        strike(proc, lambda: None)
+    finally:
+        for fd in (proc, *more):
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -45,9 +45,9 @@ class Job:
 
     def kill(self) -> None:
         """It and what it started; `done` follows."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
-            os.kill(self._pid, signal.SIGKILL)
+        for end in (os.killpg, os.kill):  # one that goes by a detour leads no group
+            with suppress(ProcessLookupError):
+                end(self._pid, signal.SIGKILL)
 
     def _watch(self, stream: Stream) -> None:
         def readable() -> None:
