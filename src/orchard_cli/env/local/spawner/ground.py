@@ -221,8 +221,9 @@ def strike(proc: int, inside: Callable[[], None]) -> None:
                 inside()
                 os._exit(0)
             os._exit(1)
-        handle = os.pidfd_open(pid)
-        ended = select.select([handle], [], [], STRIKE_S)[0]
+        handle, poll = os.pidfd_open(pid), select.poll()  # `select` knows no descriptor above 1023
+        poll.register(handle, select.POLLIN)
+        ended = poll.poll(STRIKE_S * 1000)
         os.close(handle)
         if not ended:
             _end_by_name(proc)
