@@ -77,10 +77,15 @@ class Link:
         with self._lock:
             while number not in self._passed:
                 tag, descriptors, _, _ = socket.recv_fds(self._passage, 8, 1, socket.MSG_CMSG_CLOEXEC)
-                if not descriptors:
+                if not tag:
                     raise self._lost_error("none")
-                self._passed[int.from_bytes(tag, "big")] = descriptors[0]
-            return self._passed.pop(number)
+                # None comes where we have no room for more; whose it was has to know, or would wait for ever.
+                self._passed[int.from_bytes(tag, "big")] = descriptors[0] if descriptors else -1
+            passed = self._passed.pop(number)
+        if passed < 0:
+            text = "no descriptor is left in this process for a connection"
+            raise SandboxError(text, code="infra.no_descriptors", effect="none", hint="a higher limit of open files")
+        return passed
 
     @property
     def pid(self) -> int:
@@ -101,7 +106,9 @@ class Link:
         self._socket.close()
         self._passage.close()
         for descriptor in self._passed.values():
-            os.close(descriptor)
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._passed.clear()
         self._complaints.close()
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from orchard_cli.env.agent.loop import Loop
 from orchard_cli.env.local import elder, probe
 from orchard_cli.env.local.lasting import Lasting
+from orchard_cli.env.local.link import Link
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.local.sandbox import LocalSandbox
 from orchard_cli.env.local.spawner import job
@@ -125,3 +127,17 @@ def test_a_strike_needs_no_small_descriptor() -> None:
         for fd in (proc, *more):
             os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_descriptor_that_got_lost_is_missed_by_its_owner_alone() -> None:
+    """Whoever came first took the loss for the end of all, and the owner waited for ever, with the lock held."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    link = object.__new__(Link)
+    link._passage, link._passed, link._lock = ours, {}, threading.Lock()
+    theirs.send((6).to_bytes(8, "big"))
+    socket.send_fds(theirs, [(5).to_bytes(8, "big")], [theirs.fileno()])
+    os.close(link.passed(5))
+    with pytest.raises(SandboxError, match="no descriptor"):
+        link.passed(6)
+    ours.close()
+    theirs.close()
