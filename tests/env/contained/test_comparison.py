@@ -3,8 +3,7 @@
 import io
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -25,9 +24,8 @@ class Inside:
                 tar.addfile(member, io.BytesIO(bytes(member.size)))
         self._data = out.getvalue()
 
-    @contextmanager
-    def stream(self, *words: str, **more: object) -> Iterator[tuple[Mapping[str, str], Iterator[bytes]]]:
-        yield {}, iter([self._data])
+    def download(self, *words: str, **more: object) -> Iterator[bytes]:
+        yield self._data
 
 
 def fault(scratch: Path, *members: tarfile.TarInfo) -> tuple[str, str]:
@@ -57,3 +55,10 @@ def test_a_link_that_no_diff_can_hold_is_the_models(tmp_path: Path) -> None:
     odd = tarfile.TarInfo("odd")
     odd.type, odd.linkname = tarfile.SYMTYPE, os.fsdecode(b"\xff")
     assert fault(tmp_path, odd) == ("workload.diff_not_text", "model")
+
+
+def test_a_file_of_holes_does_not_fill_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "MOST", 1000)
+    one, other = tarfile.TarInfo("one"), tarfile.TarInfo("other")
+    one.size = other.size = 600
+    assert fault(tmp_path, one, other) == ("workload.diff_too_large", "model")

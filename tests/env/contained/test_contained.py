@@ -122,6 +122,15 @@ def test_what_the_tier_cannot_do_is_a_typed_error(place: ContainedEnv) -> None:
         assert (caught.value.fault.code, caught.value.fault.attributable) == ("client.bad_spec", "client")
 
 
+def test_a_colon_in_a_path_is_a_colon_or_is_refused(place: ContainedEnv) -> None:
+    """Where the runtime takes it for the beginning of options."""
+    try:
+        with place.open(Spec(workdir="/w:x")) as box:
+            assert box.exec("pwd").stdout == b"/w:x\n"
+    except SandboxError as error:
+        assert error.fault.code == "client.bad_spec"
+
+
 @pytest.mark.parametrize("isolation", ["container", "gvisor"])
 def test_a_network_that_the_tier_does_not_have_is_refused_before_anything_is_made(isolation: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -22,6 +22,7 @@ from ..agent.trees import LEFT_OUT
 from ..channel import Channel
 from ..local.bare import bare
 from ..local.link import fault
+from ..local.spawner.changes import MOST
 
 DEADLINE_S, CAP = 300.0, 1 << 27
 CHUNK = 1 << 20
@@ -50,11 +51,8 @@ def diff(channel: Channel, workdir: str, before: Path | None, scratch: Path) -> 
         lower = os.open(before if before is not None else folder / "old", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         upper = os.open(folder / "new", FLAGS)
         try:
-            with channel.stream("GET", "/v1/tar", query={"path": workdir, "closed": 1}, wait_s=DEADLINE_S) as (
-                _,
-                pieces,
-            ):
-                write_out(pieces, upper, lower)
+            query = {"path": workdir, "closed": 1}
+            write_out(channel.download("/v1/tar", query=query, wait_s=DEADLINE_S), upper, lower)
             return _difference(folder / "git", upper, lower)
         finally:
             os.close(upper)
@@ -111,15 +109,31 @@ class Pieces(RawIOBase):
         return data
 
 
+class Room:
+    """Bytes of changed files that may still come: a file with a hole has no size that a sandbox would have to bear."""
+
+    def __init__(self) -> None:
+        self._left = MOST
+
+    def take(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            text = f"no diff: more than {MOST >> 20} MiB of changed files"
+            raise SandboxError(text, code="workload.diff_too_large", attributable="model", effect="none")
+
+
 def write_out(pieces: Iterator[bytes], target: int, before: int) -> None:
     """Files, links and directories below `target`; what is as it was `before` becomes a hole of the same size."""
+    room = Room()
     try:
         with tarfile.open(fileobj=cast(IO[bytes], _Whole(Pieces(pieces))), mode="r|", bufsize=CHUNK) as tar:
             for member in tar:
                 if LEFT_OUT in tar.pax_headers and json.loads(tar.pax_headers[LEFT_OUT])["closed"]:
                     raise ValueError(f"some of it belongs to others: {tar.pax_headers[LEFT_OUT][:300]}")
+                if member.size and not member.isreg():  # it would be read past, however much it says
+                    raise ValueError(f"{member.name[:100]} is no file and has a size")
                 if member.name != ".":
-                    _member(tar, member, target, before)
+                    _member(tar, member, target, before, room)
     except (tarfile.TarError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SandboxError(
             f"the work directory cannot be read: {error}", code="infra.bad_archive", effect="none"
@@ -140,7 +154,7 @@ class _Whole:
         return b"".join(parts)
 
 
-def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: int, before: int) -> None:
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: int, before: int, room: Room) -> None:
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
     if not parts or ".." in parts:
         raise ValueError(f"a name in it leads outside: {member.name[:100]}")
@@ -155,7 +169,11 @@ def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: int, before: 
         elif member.islnk():
             _link(target, member.linkname, folder, name)
         elif member.isreg():
-            _file(tar, member, folder, name, _found(before, parts))
+            old = _found(before, parts)
+            same = old if old is not None and _same(member, old) else None
+            if same is None:
+                room.take(member.size)
+            _file(tar, member, folder, name, same)
     finally:
         os.close(folder)
 
@@ -199,13 +217,13 @@ def _found(before: int, parts: list[str]) -> os.stat_result | None:
         os.close(here)
 
 
-def _file(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: int, name: str, old: os.stat_result | None) -> None:
+def _file(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: int, name: str, same: os.stat_result | None) -> None:
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         os.fchmod(fd, member.mode & 0o777)
-        if old is not None and _same(member, old):
+        if same is not None:
             os.ftruncate(fd, member.size)
-            os.utime(fd, ns=(old.st_atime_ns, old.st_mtime_ns))
+            os.utime(fd, ns=(same.st_atime_ns, same.st_mtime_ns))
             return
         source = tar.extractfile(member)
         while source is not None and (data := source.read(CHUNK)):

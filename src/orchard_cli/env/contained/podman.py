@@ -21,7 +21,7 @@ from ...errors import ConfigError
 from ..local.refusals import no_live_fork
 from ..sandbox import Limits
 from .held import Held, line
-from .making import DOOR, WATCHED, Making, failed
+from .making import DOOR, WATCHED, Making, bad_spec, failed
 
 HINT = "apt-get install podman runc uidmap, as root"
 # What the first container is asked to be held to: a user's own may be given no cgroup, and podman does not tell.
@@ -107,6 +107,8 @@ class Podman:
         words += [f"--security-opt=seccomp={self._calls}"]
         words += [*self._parent, *cgroup(limits)]
         for mount in making.mounts:
+            if ":" in f"{mount.source}{mount.target}":
+                raise bad_spec(f"{mount.target}: podman takes no path with a colon")
             words += ["-v", f"{mount.source}:{mount.target}:{'O' if mount.writable else 'ro'}"]
         words += ["-v", f"{door}:{DOOR}:rw", "--rootfs", f"{making.root}:O"]
         return [*words, *making.argv, "--passage", f"{DOOR}/s", *making.bounds(self._held)]
