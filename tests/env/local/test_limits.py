@@ -1,9 +1,11 @@
 """Bounds on what one sandbox can take, and that it goes on after it ran into them."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
+from orchard_cli.env.execution import Execution
 from orchard_cli.env.local.local import LocalEnv
 from orchard_cli.env.sandbox import Limits, Sandbox, Spec
 from orchard_cli.errors import SandboxError
@@ -77,3 +79,23 @@ def test_cpu_share_is_kept_where_the_kernel_can(env: LocalEnv) -> None:
 def test_limits_of_the_environment_hold_for_specs_without_any() -> None:
     with LocalEnv(limits=Limits(disk_mb=8)) as env, env.open(Spec()) as opened:
         assert opened.exec("head -c 20M /dev/zero >big").reason == "disk_quota"
+
+
+def test_what_is_slow_for_want_of_cpu_is_not_taken_for_stuck() -> None:
+    """Neither a command that is long in starting, nor one that is long in dying, ends what runs beside it."""
+    with LocalEnv(isolation="bwrap") as env, env.open(Spec(limits=Limits(cpus=0.05))) as box:
+        hogs = [box.start("while :; do :; done", timeout_s=900) for _ in range(24)]
+        for _ in range(2):
+            assert box.exec("echo on", timeout_s=200).stdout == b"on\n"
+        hogs.pop().cancel()
+        hogs[0].cancel()
+        assert hogs[0].wait(60).reason == "cancelled"
+        running = [hog for hog in hogs[1:] if not _over(hog)]
+        assert len(running) == len(hogs) - 1
+
+
+def _over(execution: Execution) -> bool:
+    with suppress(SandboxError):
+        execution.wait(0.01)
+        return True
+    return False

@@ -42,8 +42,9 @@ class Execution:
         self._before = self._ground.counters()
         self._launch = Launch(order, self._loop, self._ground, base, house.workdir)
         self._mark, self.feed = self._launch.mark, self._launch.feed
-        names = ("out", "err")
-        self._streams = [Stream(fd, order.cap, self._hearer(name)) for name, fd in zip(names, self._launch.reads)]
+        self._struck: set[int] = set()  # who is slow to die
+        named = zip(("out", "err"), self._launch.reads)
+        self._streams = [Stream(fd, order.cap, self._hearer(name)) for name, fd in named]
         self._said: tuple[bytes, ...] = ()  # what was kept of each stream, once it is done
         if self._launch.failure is not None:
             self._failed(self._launch.failure)
@@ -160,7 +161,7 @@ class Execution:
         if (count and self._ended()) or count > GIVE_UP_AFTER:
             self._finish()
             return
-        if count > SWEEP_AFTER:
+        if count >= SWEEP_AFTER and self._ground.members.fresh(self._mark, self._struck) and count > SWEEP_AFTER:
             self._ground.kill_everyone()  # something inside multiplies faster than we can name it
         self._ground.freeze(True)
         self.signal(signal.SIGKILL)
@@ -178,8 +179,6 @@ class Execution:
     def _ended(self) -> bool:
         self._house.children.reap()
         return self._status is not None and not self._ground.members.pids(self._mark)
-
-    # -- the record
 
     def _finish(self) -> None:
         if self._over:

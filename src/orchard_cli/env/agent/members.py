@@ -46,6 +46,12 @@ class Members:
     def pids(self, mark: int) -> tuple[int, ...]:
         return tuple(pid for pid, _ in self._marked(mark))
 
+    def fresh(self, mark: int, known: set[int]) -> bool:
+        """Whether there are any that were not `known`; now they are."""
+        before = len(known)
+        known.update(self.pids(mark))
+        return len(known) > before
+
     def everyone(self) -> list[int]:
         return sorted(int(name) for name in os.listdir(self.proc) if name.isdigit())
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 from ...agent.agent import Agent
 from ...agent.children import close_all_but
 from ...agent.loop import Loop
+from ...agent.members import text
 from .ground import Fenced
 
 BACKLOG = 512
@@ -44,6 +45,13 @@ class AgentProcess:
         """Whether it has ended, without waiting for the loop to tell."""
         if not self.gone and os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             self._ended()
+
+    def held_up(self) -> bool:
+        """Whether the process that it made last is stopped. One that is slow is only slow: the machine may be busy."""
+        with suppress(OSError, IndexError):  # a kernel without such lists, or it has ended
+            newest = text(f"/proc/{self._pid}/task/{self._pid}/children", None).split()[-1]
+            return text(f"/proc/{newest}/stat", None).rpartition(") ")[2][0] in "Tt"
+        return False
 
     def _ended(self) -> None:
         os.waitpid(self._pid, 0)

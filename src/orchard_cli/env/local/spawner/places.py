@@ -18,7 +18,8 @@ from .job import Job
 from .plain import PARTS, Plain
 from .sealing import copy_parts
 
-STUCK_S = 1.0  # between two looks at whether an agent makes progress
+LOOK_S = 1.0  # between two looks at whether an agent makes progress
+STUCK = 60  # looks after which one is stuck whatever the reason
 Place = Box | Plain
 
 
@@ -28,10 +29,10 @@ class Places:
         self.isolated = bool(header["bwrap"])
         self._loop, self._bwrap, self._rootless = loop, header["bwrap"], False
         self._known: dict[str, Place] = {}
-        self._beats: dict[str, bytes] = {}
+        self._beats: dict[str, tuple[bytes, int]] = {}  # and how often it was seen before
         self._count = 0
         self.host = _directory(self.base)  # as the driver sees it
-        loop.after(STUCK_S, self._look)
+        loop.after(LOOK_S, self._look)
         self.calls = seccomp.usable() if self.isolated else b""
         if self.isolated:
             self._rootless = not _private_mounts(self.base)
@@ -53,13 +54,14 @@ class Places:
     def _look(self) -> None:
         """A process that is stopped on its way to becoming a program holds its agent up: then all inside must go."""
         for name, place in self._known.items():
-            if isinstance(place, Box) and not place.dead:
-                beat = place.pulse[:8]
-                if beat[0] % 2 and beat == self._beats.get(name):
+            if isinstance(place, Box) and not place.dead and place.agent is not None:
+                beat, (last, seen) = place.pulse[:8], self._beats.get(name, (b"", 0))
+                seen = seen + 1 if beat == last and beat[0] % 2 else 0
+                if seen >= STUCK or (seen and place.agent.held_up()):
                     with suppress(OSError):  # for want of a process or a descriptor: tried again at the next look
                         place.kill_everyone()
-                self._beats[name] = beat
-        self._loop.after(STUCK_S, self._look)
+                self._beats[name] = beat, seen
+        self._loop.after(LOOK_S, self._look)
 
     def items(self) -> list[tuple[str, Place]]:
         return list(self._known.items())
