@@ -16,6 +16,7 @@ from orchard_cli.env.contained import gvisor, held, holding
 from orchard_cli.env.contained.choose import any_tier, contained
 from orchard_cli.env.contained.env import ContainedEnv
 from orchard_cli.env.contained.held import Held
+from orchard_cli.env.contained.keeper import Kept
 from orchard_cli.env.contained.making import Making
 from orchard_cli.env.local import leftovers
 from orchard_cli.env.local.lasting import Lasting
@@ -171,3 +172,20 @@ def test_a_runtime_that_is_late_leaves_nothing(monkeypatch: pytest.MonkeyPatch) 
         assert settled(lambda: traces(name), []) == [] and not (env.base / name).exists()
         assert not [place for place in cgroups(env.base.name) if place.name == name]
     assert settled(lambda: traces(env.base.name), []) == [] and not env.base.exists()
+
+
+@pytest.mark.parametrize("tier", ["gvisor", "container"])
+def test_a_sandbox_that_comes_to_stand_while_all_are_closed_is_closed_too(
+    tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = opened(tier)
+    add = env.keeper.add
+
+    def late(kept: Kept) -> None:
+        env.close()
+        add(kept)
+
+    monkeypatch.setattr(env.keeper, "add", late)
+    with pytest.raises(SandboxError):
+        env.open(Spec())
+    assert settled(lambda: traces(env.base.name), [], seconds=30) == []

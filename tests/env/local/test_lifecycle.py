@@ -223,6 +223,15 @@ def test_a_link_that_is_called_like_a_folder_of_the_dead_is_not_followed(
     assert closed.stat().st_mode & 0o777 == 0o555
 
 
+def test_a_folder_of_another_user_is_not_walked_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = tmp_path / f"orchard-env-{2**22 + 1}-1-x"
+    theirs.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: theirs.stat().st_uid + 1)
+    leftovers.sweep()
+    assert theirs.exists()
+
+
 def test_what_runs_in_the_cgroups_of_the_dead_is_ended_too(env: LocalEnv, sandbox: Sandbox) -> None:
     places = cgroups(env.base.name)
     if not places:

@@ -169,11 +169,11 @@ class ContainedEnv:
     def _introduce(self, spec: Spec, kept: Kept) -> Sandbox:
         try:
             self._keep(kept)
+            self.keeper.add(kept)
         except BaseException:
             kept.held.end()
             kept.gone()
             raise
-        self.keeper.add(kept)
         return self._hand_out(spec, kept)
 
     def _hand_out(self, spec: Spec, kept: Kept) -> Sandbox:

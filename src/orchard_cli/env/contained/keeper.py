@@ -74,7 +74,10 @@ class Keeper:
                     kept.held.look(partial(_answers, kept.channel))
 
     def add(self, kept: Kept) -> None:
+        """Raises `SandboxError` once all has been closed: nobody would close this one."""
         with self._lock:
+            if self._over.is_set():
+                raise _fault("client.closed", "the environment is closed", "none")
             self._kept[kept.making.name] = kept
 
     def __contains__(self, name: str) -> bool:
@@ -104,7 +107,12 @@ class Keeper:
 
     def _listen(self, kept: Kept, box: str, port: int) -> Reply:
         door = Door(self._scratch / box, kept.channel, port, kept.held.alive)
-        kept.doors.append(door)
+        with self._lock:
+            if box in self._kept:
+                kept.doors.append(door)
+        if door not in kept.doors:
+            door.close()
+            raise gone(kept.held, "none")
         return self._hand_over(door.listener)
 
     def _hand_over(self, sock: socket.socket) -> Reply:
@@ -156,11 +164,12 @@ class Keeper:
     def leave(self) -> None:
         """Let go of all without an end to any."""
         self._over.set()
-        for kept in self._kept.values():
+        for kept in tuple(self._kept.values()):
             kept.channel.close()
 
     def close(self) -> None:
-        self._over.set()
+        with self._lock:
+            self._over.set()
         for name in tuple(self._kept):
             with suppress(SandboxError):  # the others are closed all the same, and the folder's end clears the rest
                 self._close(name)

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -29,11 +30,18 @@ def prefix(owner: int = 0) -> str:
 
 
 def sweep() -> None:
-    """Remove what dead owners left."""
+    """Remove what dead owners left. What bears such a name and is another user's is nothing for us to walk through."""
     for folder in Path(tempfile.gettempdir()).glob("orchard-env-*"):
         owner = NAME.match(folder.name)
-        if owner and not folder.is_symlink() and started(int(owner[1])) != int(owner[2]) and not _claimed(folder):
+        if owner and _ours(folder) and started(int(owner[1])) != int(owner[2]) and not _claimed(folder):
             remove(folder)
+
+
+def _ours(folder: Path) -> bool:
+    with suppress(OSError):
+        found = folder.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return False
 
 
 def claim(folder: Path) -> None:
