@@ -275,6 +275,22 @@ def test_a_mode_hides_nothing_from_the_diff(box: Sandbox) -> None:
     assert box.exec("find d/e/f -printf %m").stdout == b"0"
 
 
+DEEP = "import os\nfor _ in range(1200):\n    os.mkdir('dddd')\n    os.chdir('dddd')\nopen('f', 'w')"
+
+
+def test_directories_too_deep_are_the_workloads_own_doing(place: Env) -> None:
+    """Deeper than a path is long, and than functions of Python may call themselves."""
+    with place.open(Spec()) as box:
+        assert box.exec(["python3", "-c", DEEP]).ok
+        for call in (box.diff, lambda: box.fork().close()):
+            with pytest.raises(SandboxError) as caught:
+                call()
+            assert (caught.value.fault.code, caught.value.fault.attributable) == ("workload.too_deep", "model")
+        with tarfile.open(fileobj=io.BytesIO(b"".join(box.pack()))) as tar:
+            assert len(tar.getnames()) > 700 and json.loads(tar.pax_headers[LEFT_OUT])["deep"] > 0
+        assert box.exec("echo on").ok
+
+
 def test_a_directory_that_is_taken_out_says_what_it_lacks(place: Env, box: Sandbox) -> None:
     box.exec("mkdir t t/shut; echo a >t/a; echo b >t/b; ln t/a t/c; chmod 0 t/a t/shut")
     with tarfile.open(fileobj=io.BytesIO(b"".join(box.pack("t")))) as tar:

@@ -121,9 +121,9 @@ class Sandbox(Protocol):
     def pack(self, path: str = ".") -> Iterator[bytes]:
         """Everything below a directory but what vanishes meanwhile, as pieces of a tar.
 
-        Sockets, and what a command in the sandbox could not read either, are left out, and files that are cut meanwhile
-        end in zeros. A global header says which: `ORCHARD.left_out`, as JSON
-        `{"closed": count, "cut": count, "sockets": count, "names": [[why, name], ...]}`.
+        Sockets, what a command in the sandbox could not read either, and what lies deeper than a path is long, are left
+        out, and files that are cut meanwhile end in zeros. A global header says which: `ORCHARD.left_out`, as JSON
+        `{"closed": count, "deep": count, "cut": count, "sockets": count, "names": [[why, name], ...]}`.
         """
         ...
 

@@ -107,8 +107,9 @@ def test_what_lies_too_deep_is_told(place: ContainedEnv) -> None:
     deep = "import os\nfor _ in range(30):\n    os.mkdir('d' * 200)\n    os.chdir('d' * 200)\nopen('f', 'w')"
     with place.open(Spec()) as box:
         assert box.exec(["python3", "-c", deep]).ok
-        with pytest.raises(SandboxError, match="too long"):
+        with pytest.raises(SandboxError, match="too long") as caught:
             box.fork()
+        assert (caught.value.fault.code, caught.value.fault.attributable) == ("workload.too_deep", "model")
         assert box.exec("echo on").stdout == b"on\n"
 
 

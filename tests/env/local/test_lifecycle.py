@@ -223,6 +223,17 @@ def test_a_link_that_is_called_like_a_folder_of_the_dead_is_not_followed(
     assert closed.stat().st_mode & 0o777 == 0o555
 
 
+def test_a_sandbox_without_isolation_that_is_too_deep_is_cleared_away() -> None:
+    """It ended the spawner, and what it left ended each later start on this machine."""
+    with LocalEnv(isolation="process") as env:
+        with env.open(Spec()) as box:
+            box.exec(["python3", "-c", "import os\nfor _ in range(1200):\n    os.mkdir('dddd')\n    os.chdir('dddd')"])
+            path = Path(box.workdir)
+        assert not path.exists()
+        with env.open(Spec()) as box:
+            assert box.exec("echo on").ok
+
+
 def test_a_folder_of_another_user_is_not_walked_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = tmp_path / f"orchard-env-{2**22 + 1}-1-x"
     theirs.mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 
@@ -18,11 +18,47 @@ def open_one(folder: str) -> None:
 def open_all(folder: str) -> None:
     """It and all below, before they are removed."""
     open_one(folder)
-    for above, below, _ in os.walk(folder):
+    for above, below, _ in walk(folder):
         for name in below:
             path = os.path.join(above, name)
             if not os.path.islink(path):
                 open_one(path)
+
+
+def walk(top: str, failed: Callable[[OSError, str], None] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk`, which in older Pythons gives up at a depth that a workload may exceed."""
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        below: list[str] = []
+        files: list[str] = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    (below if entry.is_dir() else files).append(entry.name)
+        except OSError as error:
+            if failed is not None:
+                failed(error, folder)
+            continue
+        yield folder, below, files
+        paths = [os.path.join(folder, name) for name in reversed(below)]
+        waiting += [path for path in paths if not os.path.islink(path)]
+
+
+def clear(folder: str) -> None:
+    """Remove it and all below as far as can be. Programs bear any depth, where `shutil` ends in a `RecursionError`."""
+    import shutil
+
+    with suppress(OSError):
+        open_all(folder)
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+        for words in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            with suppress(OSError):
+                pid = os.posix_spawnp(words[0], [*words, "--", folder], os.environ, file_actions=null)
+                os.waitpid(pid, 0)
 
 
 class Shut:

@@ -119,7 +119,7 @@ def serve(operation: Operation, request: Request, sock: socket.socket, ahead: by
             record = operation(exchange)
         except ConnectionError:
             return False
-        except OSError as error:
+        except (OSError, RecursionError) as error:
             raise refused(error, request.query.get("path", "")) from None
         if not exchange.answered:
             exchange.drain()
@@ -132,7 +132,9 @@ def serve(operation: Operation, request: Request, sock: socket.socket, ahead: by
     return True
 
 
-def refused(error: OSError, path: str) -> Problem:
+def refused(error: OSError | RecursionError, path: str) -> Problem:
+    if isinstance(error, RecursionError) or (error.errno == errno.ENAMETOOLONG and not path):
+        return Problem(409, "workload.too_deep", "directories lie too deep: their path is too long", "model")
     if isinstance(error, FileNotFoundError):
         return Problem(404, "client.no_such_file", f"no such file in the sandbox: {path}")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -171,12 +173,10 @@ def write(exchange: Exchange) -> Json:
     if not 0 < len(mode) < 5 or set(mode) - set("01234567"):
         raise Problem(400, "client.bad_argument", f"{mode} is no file mode")
     folder, name = os.path.split(path)
-    if not name or name in (".", ".."):
+    if name in ("", ".", "..") or (os.path.isdir(path) and not os.path.islink(path)):
         raise Problem(400, "client.is_a_directory", f"{path} is a directory")
     if folder:
         os.makedirs(folder, exist_ok=True)
-    if os.path.isdir(path) and not os.path.islink(path):
-        raise Problem(400, "client.is_a_directory", f"{path} is a directory")
     scratch = os.path.join(folder, f".{os.urandom(8).hex()}.orchard")
     fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     size = 0

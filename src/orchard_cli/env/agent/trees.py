@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 from collections.abc import Iterator
 
 from .admission import admit, as_it_is
-from .closed import Shut
+from .closed import Shut, walk
 from .kinds import Any
 from .problem import Json, Problem
 from .transfer import Exchange
@@ -65,17 +66,21 @@ class Absent:
 
     def __init__(self, top: str):
         self._top = top
-        self.found: dict[str, Any] = {"closed": 0, "cut": 0, "sockets": 0, "names": []}
+        self.found: dict[str, Any] = {"closed": 0, "deep": 0, "cut": 0, "sockets": 0, "names": []}
 
     def note(self, why: str, path: str) -> None:
         self.found[why] += 1
         if self.found[why] <= NAMED:
             self.found["names"].append([why, os.path.relpath(path, self._top)])
 
-    def unlisted(self, error: OSError) -> None:
-        """A directory that cannot be read; one that has vanished is no loss."""
-        if not isinstance(error, FileNotFoundError):
-            self.note("closed", error.filename)
+    def missed(self, error: OSError, path: str) -> None:
+        """What has vanished is no loss. Raises what is neither that nor the path's own doing."""
+        if error.errno in (errno.EACCES, errno.EPERM):
+            self.note("closed", path)
+        elif error.errno == errno.ENAMETOOLONG:
+            self.note("deep", path)
+        elif not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            raise error
 
     def tell(self, tar: Any) -> None:
         """In a global header. A member has to follow one: that is the top once more."""
@@ -110,15 +115,13 @@ def pack(exchange: Exchange) -> None:
 
 def _walk(tar: Any, path: str, absent: Absent, shut: Shut) -> None:
     shut.open(path)
-    for folder, below, files in os.walk(path, onerror=absent.unlisted):
+    for folder, below, files in walk(path, absent.missed):
         for name in sorted(below) + sorted(files):
             whole = os.path.join(folder, name)
             try:
                 _add(tar, whole, os.path.relpath(whole, path), absent, shut)
-            except FileNotFoundError:
-                continue
-            except PermissionError:
-                absent.note("closed", whole)
+            except OSError as error:
+                absent.missed(error, whole)
     absent.tell(tar)
 
 

@@ -6,7 +6,6 @@ time is not written out at all, so that a large tree costs no more than reading 
 
 import json
 import os
-import shutil
 import stat
 import subprocess
 import tarfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from ...errors import SandboxError
+from ..agent.closed import clear
 from ..agent.trees import LEFT_OUT
 from ..channel import Channel
 from ..local.bare import bare
@@ -58,7 +58,7 @@ def diff(channel: Channel, workdir: str, before: Path | None, scratch: Path) -> 
             os.close(upper)
             os.close(lower)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        clear(str(folder))
 
 
 def _difference(scratch: Path, upper: int, lower: int) -> bytes:
@@ -128,16 +128,25 @@ def write_out(pieces: Iterator[bytes], target: int, before: int) -> None:
     try:
         with tarfile.open(fileobj=cast(IO[bytes], _Whole(Pieces(pieces))), mode="r|", bufsize=CHUNK) as tar:
             for member in tar:
-                if LEFT_OUT in tar.pax_headers and json.loads(tar.pax_headers[LEFT_OUT])["closed"]:
-                    raise ValueError(f"some of it belongs to others: {tar.pax_headers[LEFT_OUT][:300]}")
+                _whole(tar.pax_headers.get(LEFT_OUT, ""))
                 if member.size and not member.isreg():  # it would be read past, however much it says
                     raise ValueError(f"{member.name[:100]} is no file and has a size")
                 if member.name != ".":
                     _member(tar, member, target, before, room)
-    except (tarfile.TarError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (tarfile.TarError, OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise SandboxError(
             f"the work directory cannot be read: {error}", code="infra.bad_archive", effect="none"
         ) from error
+
+
+def _whole(said: str) -> None:
+    """What the archive says that it lacks."""
+    absent = json.loads(said) if said else {}
+    if absent.get("deep"):
+        text = "no diff: directories lie deeper than a path is long"
+        raise SandboxError(text, code="workload.too_deep", attributable="model", effect="none")
+    if absent.get("closed"):
+        raise ValueError(f"some of it belongs to others: {said[:300]}")
 
 
 class _Whole:

@@ -3,7 +3,6 @@
 import os
 import platform
 import posixpath
-import shutil
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from ... import __version__
 from ...errors import ConfigError, SandboxError
+from ..agent.closed import clear
 from ..local import leftovers
 from ..local.lasting import Lasting
 from ..local.local import BASE_ENV, DEFAULT, RESERVED, check_paths
@@ -93,7 +93,7 @@ class ContainedEnv:
             if folder.name not in self.keeper:
                 with suppress(SandboxError):
                     runtime.wipe(folder.name)
-                shutil.rmtree(folder, ignore_errors=True)
+                clear(str(folder))
 
     def check(self, spec: Spec) -> None:
         """Raises what `open` refuses before anything is made."""
@@ -124,7 +124,7 @@ class ContainedEnv:
         try:
             held = self._runtime.start(making)
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            clear(str(folder))
             raise
         try:
             if not held.greet(token, GREET_S):
@@ -132,7 +132,7 @@ class ContainedEnv:
             return self._introduce(spec, to_keep(making, held, token, before, image))
         except BaseException:
             held.end()
-            shutil.rmtree(folder, ignore_errors=True)
+            clear(str(folder))
             raise
 
     def _fork(self, spec: Spec, box: str) -> Sandbox:
@@ -156,7 +156,7 @@ class ContainedEnv:
         try:
             held, token = twin(self._runtime, origin, making, lambda: self._keep(origin))
         except BaseException:
-            shutil.rmtree(making.folder, ignore_errors=True)
+            clear(str(making.folder))
             raise
         return self._introduce(spec, to_keep(making, held, token, origin.before, origin.image))
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import Effect, SandboxError
+from ..agent.closed import clear
 from ..channel import Channel
 from ..local.link import Reply
 from . import comparison
@@ -50,7 +50,7 @@ class Kept:
 
 def to_keep(making: Making, held: Held, token: str, before: Path | None, image: Image) -> Kept:
     channel = Channel(held.dial, making.name, token, lambda effect: gone(held, effect))
-    tidy = partial(shutil.rmtree, making.folder, ignore_errors=True)
+    tidy = partial(clear, str(making.folder))
     return Kept(making, held, token, channel, before, image, tidy)
 
 

@@ -5,7 +5,6 @@ All of it is removed at the next start.
 
 import os
 import re
-import shutil
 import signal
 import stat
 import tempfile
@@ -15,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from ..agent.closed import open_all
+from ..agent.closed import clear
 from .spawner import kernel
 
 CLEAR_S = 5.0
@@ -97,9 +96,7 @@ def remove(folder: Path) -> None:
     _settle(folder)
     _unmount(folder)
     if cleared:
-        with suppress(OSError):
-            open_all(str(folder))
-        shutil.rmtree(folder, ignore_errors=True)
+        clear(str(folder))
 
 
 def _unmount(folder: Path) -> None:

@@ -15,7 +15,12 @@ from ..agent.trees import LEFT_OUT
 from ..sandbox import Sandbox
 from ..service.trees import extract
 
-PIECE, SHOWN = 1 << 18, 5
+PIECE, SHOWN, SHORT = 1 << 18, 5, 100
+LOST = {  # what became of it, and what can be done
+    "closed": ("cannot be read in the sandbox", "`chmod -R u+rX` inside opens them"),
+    "deep": ("lie deeper than a path is long", "copy a directory further down"),
+    "cut": ("became shorter while they were read, and end in zeros", "stop what writes them, or copy again"),
+}
 
 
 def send_folder(box: Sandbox, folder: Path, path: str, left_out: list[str] | None = None) -> int:
@@ -87,20 +92,16 @@ def fetch_folder(box: Sandbox, path: str, folder: Path, left_out: list[str] | No
         left_out += absent.sockets
     elif absent.sockets:
         raise RunError(f"{path} holds sockets: {', '.join(absent.sockets[:SHOWN])}", hint=f"the rest is in {folder}")
-    if absent.unread:
-        said = f"{absent.unread:,} of {path} cannot be read in the sandbox: {', '.join(absent.closed[:SHOWN])}"
-        raise RunError(said, hint=f"the rest is in {folder}; `chmod -R u+rX` inside opens them")
-    if absent.shorter:
-        said = f"{absent.shorter:,} of {path} became shorter while they were read: {', '.join(absent.cut[:SHOWN])}"
-        raise RunError(said, hint=f"they end in zeros in {folder}; stop what writes them, or copy again")
+    for why, (count, names) in absent.lost.items():
+        said, way = LOST[why]
+        raise RunError(
+            f"{count:,} of {path} {said}: {', '.join(names[:SHOWN])}", hint=f"the rest is in {folder}; {way}"
+        )
     return size
 
 
 class Absent(NamedTuple):
-    unread: int
-    closed: list[str]  # the first of those
-    shorter: int
-    cut: list[str]
+    lost: dict[str, tuple[int, list[str]]]  # why → how many, and the first of them
     sockets: list[str]
 
 
@@ -108,12 +109,11 @@ def absent_of(archive: tarfile.TarFile) -> Absent:
     """What an archive that has been read says that it does not hold. Raises `tarfile.TarError` for nonsense."""
     try:
         told = json.loads(archive.pax_headers.get(LEFT_OUT, '{"names": []}'))
-        names: dict[str, list[str]] = {"closed": [], "cut": [], "sockets": []}
+        names: dict[str, list[str]] = {why: [] for why in (*LOST, "sockets")}
         for why, name in told["names"]:
             names[why].append(str(name))
-        return Absent(
-            int(told.get("closed", 0)), names["closed"], int(told.get("cut", 0)), names["cut"], names["sockets"]
-        )
+        counts = {why: int(told.get(why, 0)) for why in LOST}
+        return Absent({why: (count, names[why]) for why, count in counts.items() if count}, names["sockets"])
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise tarfile.TarError("a header that makes no sense") from error
 

@@ -39,6 +39,9 @@ class Refused(Exception):
         self.record = {"code": code, "message": message, "attributable": attributable}
 
 
+TOO_DEEP = Refused("workload.too_deep", "too many directories below each other", "model")
+
+
 def become(door: Door, plan: Plan, status: int, output: tuple[int, int]) -> NoReturn:
     """Runs in the child and never returns. Writes to `status` what went wrong, as JSON."""
     try:
@@ -47,6 +50,8 @@ def become(door: Door, plan: Plan, status: int, output: tuple[int, int]) -> NoRe
         os._exit(0)
     except Refused as refused:
         os.write(status, json.dumps(refused.record).encode())
+    except RecursionError:
+        os.write(status, json.dumps(TOO_DEEP.record).encode())
     except BaseException as error:  # noqa: BLE001 - last stop before the child would run the parent's code
         text = f"{type(error).__name__}: {error}"
         os.write(status, json.dumps({"code": "infra.operation_failed", "message": text}).encode())

@@ -6,13 +6,13 @@ Unless the driver asked for its sandboxes to outlive it: then another may come a
 import gc
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
 import tarfile  # noqa: F401 - agents need it, and cannot import any more
 from functools import partial
 
+from ...agent.closed import clear
 from ...agent.loop import Loop
 from . import kernel
 from .faults import Header
@@ -138,7 +138,7 @@ class Server:
         places.cgroups.remove()
         if places.isolated:
             kernel.umount(places.base)
-        shutil.rmtree(places.base, ignore_errors=True)
+        clear(places.base)
 
 
 def main() -> None:

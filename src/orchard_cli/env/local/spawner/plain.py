@@ -4,14 +4,12 @@ Only by name (`isolation=process`). Commands run as this user, see this machine 
 """
 
 import os
-import shutil
 import signal
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ...agent.closed import open_all
+from ...agent.closed import clear
 from ...agent.loop import Loop
 from ...agent.members import Members, by_variable
 from .agents import AgentProcess
@@ -70,9 +68,7 @@ class Plain:
             return
         for fd in (self._proc, self.changes, self.tree):
             os.close(fd)
-        with suppress(OSError):
-            open_all(str(self._base))
-        shutil.rmtree(self._base, ignore_errors=True)
+        clear(str(self._base))
         done()
 
 
