@@ -7,6 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from orchard_cli.env.service.problem import status_of
+from orchard_cli.errors import Attributable, SandboxError
+
 from .conftest import Rest
 
 BODIES = {
@@ -254,3 +257,17 @@ def test_a_lost_sandbox_names_no_policy(rest: Rest) -> None:
     rest("DELETE", f"/v1/sandboxes/{id}")
     reply = rest.run(id, "true")
     assert (reply.status, reply.json["retry"]) == (410, "fresh")
+
+
+@pytest.mark.parametrize(
+    ("code", "owner", "status"),
+    [
+        ("sandbox.broken_by_workload", "model", 422),
+        ("workload.too_deep", "model", 422),
+        ("client.file_changed", "client", 400),
+        ("capacity.agent_busy", "infra", 429),
+        ("infra.agent_unreachable", "infra", 502),
+    ],
+)
+def test_a_status_says_whose_doing_it_is(code: str, owner: Attributable, status: int) -> None:
+    assert status_of(SandboxError("x", code=code, attributable=owner)) == status

@@ -79,9 +79,9 @@ def status_of(error: SandboxError) -> int:
         return STATUS[code]
     if code.startswith("client."):
         return 400
-    if code.startswith("workload."):
+    if code.startswith("workload.") or error.fault.attributable == "model":
         return 422  # the workload's doing: an answer about it, no failure of the service
-    return 502
+    return 429 if code.startswith("capacity.") else 502
 
 
 def problem(error: SandboxError, request: str = "") -> Problem:
