@@ -8,10 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from orchard_cli.env.sandbox import Spec
-from orchard_cli.env.service import upkeep
+from orchard_cli.env.service import adoption, heritage, upkeep
 from orchard_cli.env.service.bodies import Lifetime
 from orchard_cli.env.service.bus import Bus
 from orchard_cli.env.service.fleet import Fleet
@@ -143,21 +144,44 @@ def test_one_that_seemed_lost_is_found_where_it_is(tmp_path: Path) -> None:
 
 def test_a_server_that_stood_still_ends_nobody_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What would have renewed the leases lies in its sockets, or could not be sent."""
-    monkeypatch.setattr(upkeep, "STOPPED_S", 0.2)
+    monkeypatch.setattr(upkeep, "STOPPED_S", 0.5)
+    monkeypatch.setattr(upkeep, "TICK_S", 0.01)
 
     async def scene(fleet: Fleet) -> None:
-        live = one(fleet, "a", lease_s=0.5)
+        live = one(fleet, "a", lease_s=3.0)
         live.box, live.state = cast(Any, SimpleNamespace(close=lambda: None, workdir="/")), "ready"
         fleet.lives["a"] = live
         live.settled.set()
         keeping = upkeep.Upkeep(fleet, 0.01)
         await keeping.start()
         await asyncio.sleep(0.05)
-        time.sleep(1.0)  # noqa: ASYNC251 - as SIGSTOP does
+        time.sleep(5.0)  # noqa: ASYNC251 - as SIGSTOP does
         await asyncio.sleep(0.05)
         assert "a" in fleet.lives
         while "a" in fleet.lives:
             await asyncio.sleep(0.01)
         await keeping.stop()
+
+    played(tmp_path, scene)
+
+
+def test_what_cannot_be_taken_over_is_shown_to_nobody(tmp_path: Path) -> None:
+    """Nor does it keep the next server from starting when it cannot even be closed."""
+
+    async def scene(fleet: Fleet) -> None:
+        async def fails(*_: object, **__: object) -> int:
+            raise SandboxError("no connection", code="infra.store")
+
+        def broken() -> None:
+            raise SandboxError("no answer", code="infra.agent_silent")
+
+        live = one(fleet, "a")
+        note = heritage.Note(**{name: getattr(live, name) for name in heritage.Note.__struct_fields__})
+        text = msgspec.json.encode(note, enc_hook=str).decode()
+        box = SimpleNamespace(workdir="/", close=lambda: None)
+        cast(Any, fleet.env).left = (SimpleNamespace(note=text, dead="", open=lambda spec: box, close=broken),)
+        cast(Any, fleet.store).put = fails
+        assert await adoption.take_over(fleet, lambda live: lambda _: None) == 0
+        assert not fleet.lives
 
     played(tmp_path, scene)

@@ -1,6 +1,7 @@
 """Sandboxes that outlived their server are taken over by the next one on its folder."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, cast
 
 import msgspec
@@ -41,7 +42,8 @@ async def take_over(fleet: Fleet, busy: Busy) -> int:
             await _take(fleet, heir, note, busy)
             taken += 1
         except (SandboxError, ConfigError, msgspec.MsgspecError):
-            await fleet.chore(heir.close)  # its record stays, and is buried as one whose sandbox was lost
+            with suppress(SandboxError):
+                await fleet.chore(heir.close)  # its record stays, and is buried as one whose sandbox was lost
     return taken
 
 
@@ -66,7 +68,11 @@ async def _take(fleet: Fleet, heir: Heir, note: Note, busy: Busy) -> None:
     fleet.lives[live.id] = live
     execs = Execs(live.id, box, fleet.commands)
     live.ready(box, execs)
-    for execution in await execs.inherit():
-        execution.ended.add_done_callback(busy(live))
-    live.version = await fleet.store.put(live.record(), expect=None)
+    try:
+        for execution in await execs.inherit():
+            execution.ended.add_done_callback(busy(live))
+        live.version = await fleet.store.put(live.record(), expect=None)
+    except BaseException:
+        del fleet.lives[live.id]  # nobody is shown what is going to be closed
+        raise
     fleet.bus.say("adopted", live.id, live.tenant)

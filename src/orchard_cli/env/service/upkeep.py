@@ -14,7 +14,7 @@ from .specs import new_id
 from .store.store import Conflict, Kind, Record
 
 DEAD_S = 30.0  # silence after which a server counts as dead
-STOPPED_S = 2.0  # later than this, the whole process stood still
+TICK_S, STOPPED_S = 0.5, 2.0  # so much later than a tick should be, the whole process stood still
 ROUND_S = 5.0  # how long a round waits for what it ends
 SELDOM = 60  # rounds between sweeps of what grows slowly
 log = logging.getLogger("orchard.env")
@@ -30,7 +30,7 @@ class Upkeep:
         """`alone`: no other server can use this store, so that whatever wrote to it before is dead."""
         self._fleet, self._every_s, self._alone, self._url, self._dead_s = fleet, every_s, alone, url, dead_s
         self._beats: dict[str, tuple[int, float]] = {}  # of other servers: version of their record, since when
-        self._round = 0
+        self._round, self._ticked = 0, time.monotonic()
         self.healthy = True
         self._tasks: list[asyncio.Task[None]] = []
         self._ending: dict[str, asyncio.Task[None]] = {}
@@ -39,7 +39,8 @@ class Upkeep:
         """Say that this server lives, take away what dead ones left, and go on doing so."""
         await self._alive()
         await self.bury()
-        self._tasks = [asyncio.create_task(self._loop()), asyncio.create_task(self._beating())]
+        self._ticked = time.monotonic()
+        self._tasks = [asyncio.create_task(each()) for each in (self._loop, self._beating, self._ticking)]
 
     async def stop(self) -> None:
         tasks = [*self._tasks, *self._ending.values()]
@@ -51,9 +52,7 @@ class Upkeep:
 
     async def _loop(self) -> None:
         while True:
-            began = time.monotonic()
             await asyncio.sleep(self._every_s)
-            self._forgive(time.monotonic() - began - self._every_s)
             try:
                 await self.sweep()
                 self.healthy = True
@@ -63,11 +62,18 @@ class Upkeep:
                 self.healthy = False
                 log.warning("a round of upkeep failed: %s: %s", type(error).__name__, error)
 
-    def _forgive(self, late_s: float) -> None:
+    async def _ticking(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._tick()
+
+    def _tick(self) -> None:
         """A server that was stopped has heard no renewal meanwhile: those may lie in its sockets."""
-        if late_s > STOPPED_S:
+        now = time.monotonic()
+        late, self._ticked = now - self._ticked - TICK_S, now
+        if late > STOPPED_S:
             for live in self._fleet.lives.values():
-                live.renewed, live.active = live.renewed + late_s, live.active + late_s
+                live.renewed, live.active = live.renewed + late, live.active + late
 
     async def _beating(self) -> None:
         """Apart from all else: other servers must not take a round that lasts for the death of this one."""
@@ -98,6 +104,7 @@ class Upkeep:
 
     async def expire(self) -> int:
         """Close what is overdue, all at once; what takes long holds up no later round."""
+        self._tick()
         due = [live for live in self._fleet.lives.values() if live.settled.is_set() and live.overdue]
         tasks = [self._begin_end(live) for live in due if live.id not in self._ending]
         done = (await asyncio.wait(tasks, timeout=ROUND_S))[0] if tasks else ()
