@@ -292,13 +292,13 @@ def test_directories_too_deep_are_the_workloads_own_doing(place: Env) -> None:
 
 
 def test_a_directory_that_is_taken_out_says_what_it_lacks(place: Env, box: Sandbox) -> None:
-    box.exec("mkdir t t/shut; echo a >t/a; echo b >t/b; ln t/a t/c; chmod 0 t/a t/shut")
+    box.exec("mkdir t t/shut; echo a >t/a; echo b >t/b; ln t/a t/c; ln -s l t/l; ln -s shut/x t/m; chmod 0 t/a t/shut")
     with tarfile.open(fileobj=io.BytesIO(b"".join(box.pack("t")))) as tar:
         names = sorted(tar.getnames())
         said = json.loads(tar.pax_headers.get(LEFT_OUT, "{}"))
     if "b" in names and "a" in names:
         pytest.skip("as root without isolation nothing is closed")
-    assert names == [".", "b", "shut"]
+    assert names == [".", "b", "l", "m", "shut"]
     assert (said["closed"], sorted(said["names"])) == (3, [["closed", "a"], ["closed", "c"], ["closed", "shut"]])
 
 

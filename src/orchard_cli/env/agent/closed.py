@@ -20,13 +20,11 @@ def open_all(folder: str) -> None:
     open_one(folder)
     for above, below, _ in walk(folder):
         for name in below:
-            path = os.path.join(above, name)
-            if not os.path.islink(path):
-                open_one(path)
+            open_one(os.path.join(above, name))
 
 
 def walk(top: str, failed: Callable[[OSError, str], None] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As `os.walk`, which in older Pythons gives up at a depth that a workload may exceed."""
+    """As `os.walk`, which in older Pythons gives up at a depth that a workload may exceed. A link is no directory."""
     waiting = [top]
     while waiting:
         folder = waiting.pop()
@@ -35,14 +33,13 @@ def walk(top: str, failed: Callable[[OSError, str], None] | None = None) -> Iter
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    (below if entry.is_dir() else files).append(entry.name)
+                    (below if entry.is_dir(follow_symlinks=False) else files).append(entry.name)
         except OSError as error:
             if failed is not None:
                 failed(error, folder)
             continue
         yield folder, below, files
-        paths = [os.path.join(folder, name) for name in reversed(below)]
-        waiting += [path for path in paths if not os.path.islink(path)]
+        waiting += [os.path.join(folder, name) for name in reversed(below)]
 
 
 def clear(folder: str) -> None:
