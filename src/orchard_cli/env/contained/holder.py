@@ -144,7 +144,7 @@ class Holder:
         with suppress(OSError):
             sock, _ = listener.accept()
             pid, uid, _ = CRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CRED.size))
-            if self._wire and select.select([self._driver], [], [], 0)[0]:
+            if self._wire and _ended(self._driver):
                 self._lost()
             if self._wire or self._over or uid != os.getuid():
                 with sock:
@@ -152,6 +152,12 @@ class Holder:
                 return
             self._meet(sock, pid)
             sock.sendall(TAKEN)
+
+
+def _ended(process: int) -> bool:
+    poll = select.poll()  # `select` knows no descriptor above 1023
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _protect() -> None:

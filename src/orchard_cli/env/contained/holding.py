@@ -120,7 +120,7 @@ def find(lasting: Lasting, hello: dict[str, Any]) -> tuple[Holding, Path, list[L
     try:
         base = lasting.recall()
         holding = _meet(base)
-    except TimeoutError as error:
+    except (TimeoutError, BlockingIOError) as error:  # the latter: so many wait already
         raise silent() from error
     except OSError:
         return None

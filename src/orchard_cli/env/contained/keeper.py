@@ -158,7 +158,7 @@ class Keeper:
             asked = {**query, "since": since}
             with source.channel.stream("GET", "/v1/changed", query=asked, wait_s=CARRY_S) as (_, pieces):
                 target.channel.upload("/v1/changed", _unbroken(pieces), query=query, wait_s=CARRY_S)
-        except ConnectionError as error:
+        except (ConnectionError, TimeoutError) as error:
             raise _broken(error) from error
 
     def leave(self) -> None:
@@ -189,11 +189,11 @@ def _unbroken(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """An end of the source is not to be taken for one of whoever gets it."""
     try:
         yield from pieces
-    except ConnectionError as error:
+    except (ConnectionError, TimeoutError) as error:
         raise _broken(error) from error
 
 
-def _broken(error: ConnectionError) -> SandboxError:
+def _broken(error: OSError) -> SandboxError:
     return SandboxError(f"the copy broke off: {error}", code="infra.copy_failed", effect="none")
 
 

@@ -35,7 +35,7 @@ class Lasting:
         try:
             base = self.recall()
             link = Link(base)
-        except TimeoutError as error:
+        except (TimeoutError, BlockingIOError) as error:  # the latter: so many wait already
             raise silent() from error
         except OSError:
             return None

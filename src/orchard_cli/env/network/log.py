@@ -2,8 +2,9 @@
 
 import threading
 from collections import Counter, deque
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import msgspec
 
@@ -42,7 +43,7 @@ class DecisionLog:
         self._refusals: Counter[str] = Counter()
         self._lock = threading.Lock()
         try:
-            self._file = path.open("ab") if path else None
+            self._file: BinaryIO | None = path.open("ab") if path else None
         except OSError as error:
             raise disk_error(error, path, "written") from error
 
@@ -59,11 +60,8 @@ class DecisionLog:
     def _write(self, line: bytes) -> None:
         assert self._file is not None and self.path is not None
         if self._file.tell() + len(line) > self._half:
-            fresh = self.path.with_name(self.path.name + ".new")
-            old, self._file = self._file, fresh.open("ab")  # first: what cannot be opened leaves all as it is
-            self.path.replace(self.path.with_name(self.path.name + ".1"))
-            fresh.replace(self.path)
-            old.close()
+            with suppress(OSError):  # else the old one goes on, and the next line tries again
+                self._file = _turned(self._file, self.path)
         self._file.write(line)
         self._file.flush()
 
@@ -92,3 +90,16 @@ class DecisionLog:
 def short(text: str) -> str:
     """Words of a stranger, cut to what a line of a log may hold."""
     return text if len(text) <= LINE_CHARS else text[:LINE_CHARS] + "…"
+
+
+def _turned(old: BinaryIO, path: Path) -> BinaryIO:
+    fresh = path.with_name(path.name + ".new")
+    file = fresh.open("ab")  # first: what cannot be opened leaves all as it is
+    try:
+        path.replace(path.with_name(path.name + ".1"))
+        fresh.replace(path)
+    except BaseException:
+        file.close()
+        raise
+    old.close()
+    return file

@@ -74,5 +74,7 @@ async def _take(fleet: Fleet, heir: Heir, note: Note, busy: Busy) -> None:
         live.version = await fleet.store.put(live.record(), expect=None)
     except BaseException:
         del fleet.lives[live.id]  # nobody is shown what is going to be closed
+        for place in live.trees:
+            fleet.specs.trees.release(place)
         raise
     fleet.bus.say("adopted", live.id, live.tenant)

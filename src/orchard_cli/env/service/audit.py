@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ class Audit:
         with self._lock:
             try:
                 if os.fstat(self._fd).st_size > MAX_BYTES:
-                    self._turn()
+                    with suppress(OSError):  # else the old file goes on, and the next line tries again
+                        self._turn()
                 self.ok = os.write(self._fd, data) == len(data)
             except OSError:
                 self.ok = False
@@ -40,12 +42,16 @@ class Audit:
     def _turn(self) -> None:
         fresh = self._path.with_suffix(".new")  # opened first: what cannot be opened leaves all as it is
         fd = self._open(fresh)
-        for number in range(FILES - 1, 0, -1):
-            older = self._path.with_suffix(f".{number}.jsonl")
-            newer = self._path.with_suffix(f".{number - 1}.jsonl") if number > 1 else self._path
-            if newer.exists():
-                newer.replace(older)
-        fresh.replace(self._path)
+        try:
+            for number in range(FILES - 1, 0, -1):
+                older = self._path.with_suffix(f".{number}.jsonl")
+                newer = self._path.with_suffix(f".{number - 1}.jsonl") if number > 1 else self._path
+                if newer.exists():
+                    newer.replace(older)
+            fresh.replace(self._path)
+        except BaseException:
+            os.close(fd)
+            raise
         old, self._fd = self._fd, fd
         os.close(old)
 

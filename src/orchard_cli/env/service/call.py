@@ -82,7 +82,7 @@ class Call:
     async def chunks(self, cap: int) -> AsyncIterator[bytes]:
         """The body as it comes. Raises `client.too_large` before more than `cap` bytes were taken."""
         length = self.header("content-length")
-        seen = int(length) if length.isdigit() else 0
+        seen = int(length) if length.isascii() and length.isdigit() else 0
         if seen <= cap:
             seen = 0
             try:

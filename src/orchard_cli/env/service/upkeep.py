@@ -79,8 +79,10 @@ class Upkeep:
         """Apart from all else: other servers must not take a round that lasts for the death of this one."""
         while True:
             await asyncio.sleep(self._every_s)
-            with suppress(SandboxError):
+            try:
                 await self._alive()
+            except Exception as error:  # noqa: BLE001 - the next one may be heard
+                log.warning("a sign of life failed: %s: %s", type(error).__name__, error)
 
     async def sweep(self) -> dict[str, int]:
         """One round; counts of what was done."""
@@ -112,8 +114,13 @@ class Upkeep:
 
     def _begin_end(self, live: Live) -> asyncio.Task[None]:
         task = self._ending[live.id] = asyncio.create_task(self._end(live))
-        task.add_done_callback(lambda _: self._ending.pop(live.id))
+        task.add_done_callback(lambda done: self._ended(live.id, done))
         return task
+
+    def _ended(self, id: str, task: asyncio.Task[None]) -> None:
+        del self._ending[id]
+        if not task.cancelled() and (error := task.exception()):
+            log.warning("%s could not be ended: %s", id, error)
 
     async def _end(self, live: Live) -> None:
         if live.lifetime.on_expire == "snapshot" and live.kind == "sandbox" and live.box:

@@ -120,15 +120,16 @@ class Requests:
                 os.close(fd)
 
         try:
-            opened += [_above(place.changes, above)]
-            opened += [os.open(".", FOLDER, dir_fd=layer) for layer in below]
+            opened.append(_above(place.changes, above))
+            for layer in below:
+                opened.append(os.open(".", FOLDER, dir_fd=layer))
             os.mkdir(scratch)
+            upper, *sealed, lower = opened
+            call = partial(changes.difference, scratch, upper, lower, everything=plain, sealed=sealed)
+            self._operate(header, reply, call, cap=DIFF_CAP, inside=False, tidy=tidy)
         except BaseException:
             tidy()
             raise
-        upper, *sealed, lower = opened
-        call = partial(changes.difference, scratch, upper, lower, everything=plain, sealed=sealed)
-        self._operate(header, reply, call, cap=DIFF_CAP, inside=False, tidy=tidy)
 
     def _operate(
         self,
