@@ -102,6 +102,7 @@ def test_each_part_of_a_sandbox_can_be_awaited(rest: Rest, what: object) -> None
 
             ticking = asyncio.create_task(tick())
             await asyncio.wait_for(what(box), 60)  # type: ignore[operator]
+            await asyncio.wait_for(box.exec("sleep 0.5"), 60)
             ticking.cancel()
             assert ticks > 10  # the loop went on
 

@@ -17,14 +17,11 @@ from . import kernel
 from .enter import Refused
 
 CHUNK = 1 << 20
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST = 256 << 20  # bytes of changed files, old and new together
 GIT_ENV = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "HOME": "/nonexistent",
-    "LC_ALL": "C",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_ATTR_NOSYSTEM": "1",
+    **{"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C"},
+    **{"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"},
 }
 IMPORT = ("git", "-c", "core.compression=0", "-c", "fastimport.unpackLimit=1", "fast-import", "--quiet")
 DIFF = "git diff --binary --no-renames --no-color --no-ext-diff --no-textconv --src-prefix=a/ --dst-prefix=b/ old new"
@@ -159,11 +156,16 @@ def difference(scratch: str, upper: int, lower: int, *, everything: bool, sealed
     with open(f"{scratch}/HEAD", "w") as head:
         head.write("ref: refs/heads/none\n")
     read, out = os.pipe2(os.O_CLOEXEC)
-    importer = _fork_git(scratch, IMPORT, read, 2)
+    importer = _fork_git(scratch, IMPORT, read)
     os.close(read)
     changes = Changes(out, everything=everything)
-    changes.walk([upper, *sealed], lower)
-    changes.finish()
+    try:
+        changes.walk([upper, *sealed], lower)
+        changes.finish()
+    except BaseException:
+        os.kill(importer, 9)  # it would go on writing where all is about to be cleared away
+        os.waitpid(importer, 0)
+        raise
     os.close(out)
     _wait(importer)
     with open(f"{scratch}/info/attributes", "wb") as attributes:
@@ -173,12 +175,12 @@ def difference(scratch: str, upper: int, lower: int, *, everything: bool, sealed
     _become_git(scratch, DIFF.split())
 
 
-def _fork_git(scratch: str, argv: Sequence[str], stdin: int, stdout: int) -> int:
+def _fork_git(scratch: str, argv: Sequence[str], stdin: int) -> int:
     if pid := os.fork():
         return pid
     try:
         os.dup2(stdin, 0)
-        os.dup2(stdout, 1)
+        os.dup2(2, 1)
         _become_git(scratch, argv)
     finally:
         os._exit(127)
@@ -196,12 +198,9 @@ def _wait(pid: int) -> None:
 
 
 def _lstat(name: bytes, folder: int) -> os.stat_result | None:
-    if folder < 0:
-        return None
-    try:
-        return os.lstat(name, dir_fd=folder)
-    except OSError:
-        return None
+    with suppress(OSError):
+        return os.lstat(name, dir_fd=folder) if folder >= 0 else None
+    return None
 
 
 def _is_dir(found: os.stat_result | None) -> bool:
@@ -217,8 +216,7 @@ def _same(old: os.stat_result | None, new: os.stat_result | None) -> bool:
 @contextmanager
 def _directory(name: bytes, folder: int) -> Iterator[int]:
     """Open a directory below another one, without following; -1 stands for none on both sides."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, dir_fd=folder) if folder >= 0 else -1
+    fd = os.open(name, FOLDER, dir_fd=folder) if folder >= 0 else -1
     try:
         yield fd
     finally:

@@ -16,7 +16,6 @@ from .plain import Plain
 Reply = Callable[[Header, bytes], None]
 OP_DEADLINE = 120.0  # seconds for an operation of our own
 DIFF_CAP = 1 << 27
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _nothing() -> None:
@@ -122,7 +121,7 @@ class Requests:
         try:
             opened.append(_above(place.changes, above))
             for layer in below:
-                opened.append(os.open(".", FOLDER, dir_fd=layer))
+                opened.append(os.open(".", changes.FOLDER, dir_fd=layer))
             os.mkdir(scratch)
             upper, *sealed, lower = opened
             call = partial(changes.difference, scratch, upper, lower, everything=plain, sealed=sealed)
@@ -163,10 +162,10 @@ class Requests:
         place.jobs.add(Job(self._loop, place.door, Plan(call, inside), done, timeout=OP_DEADLINE, cap=cap + 1))
 
 
-def _above(changes: int, name: str) -> int:
+def _above(folder: int, name: str) -> int:
     """What the workload wrote; without isolation it can take the directory itself away."""
     try:
-        return os.open(name, FOLDER, dir_fd=changes)
+        return os.open(name, changes.FOLDER, dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError) as error:
         text = f"the work directory is gone: {error.strerror}"
         raise Fault("sandbox.broken_by_workload", text, attributable="model", effect="none") from None
