@@ -166,9 +166,21 @@ def test_a_size_that_comes_after_the_end_costs_no_output(place: Place) -> None:
 def test_leaving_is_seen_while_the_command_takes_no_input(place: Place) -> None:
     running = start(place.channel, "exec sleep 60", stdin=None)
     with attached(place, running, "?kill_on_detach=1") as sock:
-        for _ in range(20):
+        for _ in range(19):
             sock.sendall(masked(2, bytes(60_000)))
     assert running.wait(20).reason == "cancelled"
+
+
+def test_what_was_sent_before_leaving_is_still_taken(place: Place) -> None:
+    running = start(place.channel, "until [ -e go ]; do sleep 0.02; done; wc -c", stdin=None)
+    with attached(place, running) as sock:
+        for _ in range(19):
+            sock.sendall(masked(2, b"\0" + bytes(60_000)))
+        sock.sendall(masked(1, b'{"eof":true}'))
+    assert place.channel.ask("GET", "/v1/health").status == 200  # it has seen that
+    (place.workdir / "go").touch()
+    assert running.wait(20).stdout == b"1140000\n"
+    (place.workdir / "go").unlink()
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ class Connection:
         if self._out:
             self.flush()
         elif self._paused:
-            self.close()  # nothing was asked for: only that the client is gone is told unasked, and again and again
+            self._hung_up()
         if self._paused or self.closed:
             return
         try:
@@ -86,6 +86,13 @@ class Connection:
         else:
             self._in += data
             self._advance()
+
+    def _hung_up(self) -> None:
+        """Only this is told unasked, and again and again. What the client sent before it left is still to be read."""
+        self._host.loop.unwatch(self.fd)
+        calls, self.gone = self.gone, []
+        for call in calls:
+            call()
 
     def _advance(self) -> None:
         while not self._busy and not self.closed and self.raw is None:
