@@ -125,10 +125,10 @@ class Children:
         os._exit(code)
 
 
-def close_all_but(kept: Collection[int]) -> None:
-    """In a fork: what belongs to others, who would not see its end while we live."""
+def close_all_but(kept: Collection[int], beyond: int = 0) -> None:
+    """In a fork: what belongs to others, who would not see its end while we live; up to `beyond`, or to the last."""
     edges = sorted({2, *kept})
-    for low, high in zip(edges, [*edges[1:], _beyond()]):  # noqa: B905 - older Pythons have no `strict`
+    for low, high in zip(edges, [*edges[1:], beyond or _beyond()]):  # noqa: B905 - older Pythons have no `strict`
         os.closerange(low + 1, high)
 
 

@@ -66,7 +66,7 @@ class AgentProcess:
 def _become(make: Make, listener: socket.socket, name: str, token: str, workdir: str) -> NoReturn:
     try:
         ground = make()
-        close_all_but({listener.fileno(), *ground.needs()})
+        close_all_but({listener.fileno(), *ground.needs()}, beyond=1 << 20)  # to list thousands would take longer
         ground.enter()
         agent = Agent(listener, ground, sandbox=name, token=token, workdir=workdir, base={})
         if ground.adopts:
