@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from .problem import Json, Problem
-
-MOST = 1 << 62  # more than this is no time and no size: it has no place in a timer
+from .request import MOST
 
 
 class Order:

@@ -7,7 +7,7 @@ from binascii import unhexlify
 
 from .problem import Problem
 
-MOST = 1 << 62
+MOST = 1 << 62  # more than this is no time and no size: it has no place in a timer
 
 
 class Request:

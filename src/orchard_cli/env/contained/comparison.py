@@ -128,7 +128,7 @@ def write_out(pieces: Iterator[bytes], target: int, before: int) -> None:
     try:
         with tarfile.open(fileobj=cast(IO[bytes], _Whole(Pieces(pieces))), mode="r|", bufsize=CHUNK) as tar:
             for member in tar:
-                _whole(tar.pax_headers.get(LEFT_OUT, ""))
+                _check_whole(tar.pax_headers.get(LEFT_OUT, ""))
                 if member.size and not member.isreg():  # it would be read past, however much it says
                     raise ValueError(f"{member.name[:100]} is no file and has a size")
                 if member.name != ".":
@@ -139,7 +139,7 @@ def write_out(pieces: Iterator[bytes], target: int, before: int) -> None:
         ) from error
 
 
-def _whole(said: str) -> None:
+def _check_whole(said: str) -> None:
     """What the archive says that it lacks."""
     absent = json.loads(said) if said else {}
     if absent.get("deep"):

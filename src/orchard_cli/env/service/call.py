@@ -68,7 +68,7 @@ class Call:
     def whole(self, name: str, default: int, least: int, most: int) -> int:
         """A whole number within bounds. Raises `client.bad_request` for any other."""
         text = self.query(name) or str(default)
-        if not (text.isascii() and text.isdigit() and least <= int(text[:20]) <= most):
+        if not (text.isdecimal() and least <= int(text[:20]) <= most):
             raise refused(f"`{name}` is a whole number from {least} to {most}", "client.bad_request")
         return int(text)
 
@@ -82,7 +82,7 @@ class Call:
     async def chunks(self, cap: int) -> AsyncIterator[bytes]:
         """The body as it comes. Raises `client.too_large` before more than `cap` bytes were taken."""
         length = self.header("content-length")
-        seen = int(length) if length.isascii() and length.isdigit() else 0
+        seen = int(length) if length.isdecimal() else 0
         if seen <= cap:
             seen = 0
             try:

@@ -84,9 +84,8 @@ class Once:
                 await self._end(record, version, {"error": fault_view(error)})
             raise
         if early is None:
-            with suppress(
-                SandboxError, Conflict
-            ):  # it is done, whatever becomes of its record: repeated, it is unknown
+            # It is done, whatever becomes of its record: repeated, it is unknown.
+            with suppress(SandboxError, Conflict):
                 await self._end(record, version, {"answer": answer})
         return answer
 

@@ -49,7 +49,7 @@ async def capabilities(call: Call) -> Response:
 async def events(call: Call) -> Response:
     """Server-sent events; `Last-Event-ID`, or `after`, goes on from there."""
     text = call.header("last-event-id") or call.query("after")
-    frames = call.service.bus.follow(call.who, int(text) if text.isascii() and text.isdigit() else None)
+    frames = call.service.bus.follow(call.who, int(text) if text.isdecimal() else None)
 
     async def lines() -> AsyncIterator[bytes]:
         yield b": open\n\n"

@@ -35,7 +35,7 @@ async def attach(service: Service, who: Principal, websocket: WebSocket) -> None
             raise refused("it has run no command yet", "client.no_such_exec")
         execution = live.execs.find(websocket.path_params["exec"])
         after = websocket.query_params.get("after", "0")
-        if not (after.isascii() and after.isdigit()):
+        if not after.isdecimal():
             raise refused("`after` is no number", "client.bad_request")
         handle = await execution.begun()
     except SandboxError as error:
